@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Device half of atomic.h; included by it alone. The only inline PTX of the project that touches memory shared
+ * between blocks or with the host.
+ */
+#ifndef GM_PROTO_ATOMIC_H
+#error "include atomic.h"
+#endif
+
+#define GM_LOAD(name, type, constraint, instruction)                                                        \
+    static __device__ __forceinline__ type name(const type *p)                                              \
+    {                                                                                                       \
+        type v;                                                                                             \
+        asm volatile(instruction " %0, [%1];" : "=" constraint(v) : "l"(p) : "memory");                     \
+        return v;                                                                                           \
+    }
+#define GM_STORE(name, type, constraint, instruction)                                                       \
+    static __device__ __forceinline__ void name(type *p, type v)                                            \
+    {                                                                                                       \
+        asm volatile(instruction " [%0], %1;" ::"l"(p), constraint(v) : "memory");                          \
+    }
+#define GM_ADD(name, type, constraint, instruction)                                                         \
+    static __device__ __forceinline__ type name(type *p, type v)                                            \
+    {                                                                                                       \
+        type old;                                                                                           \
+        asm volatile(instruction " %0, [%1], %2;" : "=" constraint(old) : "l"(p), constraint(v) : "memory"); \
+        return old;                                                                                         \
+    }
+
+GM_LOAD(gm_load_relaxed_u32, uint32_t, "r", "ld.relaxed.gpu.global.u32")
+GM_LOAD(gm_load_relaxed_u64, uint64_t, "l", "ld.relaxed.gpu.global.u64")
+GM_LOAD(gm_load_acquire_u32, uint32_t, "r", "ld.acquire.gpu.global.u32")
+GM_LOAD(gm_load_acquire_u64, uint64_t, "l", "ld.acquire.gpu.global.u64")
+GM_STORE(gm_store_relaxed_u32, uint32_t, "r", "st.relaxed.gpu.global.u32")
+GM_STORE(gm_store_relaxed_u64, uint64_t, "l", "st.relaxed.gpu.global.u64")
+GM_STORE(gm_store_release_u32, uint32_t, "r", "st.release.gpu.global.u32")
+GM_STORE(gm_store_release_u64, uint64_t, "l", "st.release.gpu.global.u64")
+GM_ADD(gm_fetch_add_relaxed_u64, uint64_t, "l", "atom.relaxed.gpu.global.add.u64")
+GM_ADD(gm_fetch_add_acq_rel_u64, uint64_t, "l", "atom.acq_rel.gpu.global.add.u64")
+
+GM_LOAD(gm_load_relaxed_sys_u32, uint32_t, "r", "ld.relaxed.sys.global.u32")
+GM_LOAD(gm_load_relaxed_sys_u64, uint64_t, "l", "ld.relaxed.sys.global.u64")
+GM_LOAD(gm_load_acquire_sys_u32, uint32_t, "r", "ld.acquire.sys.global.u32")
+GM_STORE(gm_store_relaxed_sys_u32, uint32_t, "r", "st.relaxed.sys.global.u32")
+GM_STORE(gm_store_relaxed_sys_u64, uint64_t, "l", "st.relaxed.sys.global.u64")
+GM_STORE(gm_store_release_sys_u32, uint32_t, "r", "st.release.sys.global.u32")
+
+static __device__ __forceinline__ void gm_fence_sys(void) { __threadfence_system(); }
+static __device__ __forceinline__ void gm_fence_gpu(void) { __threadfence(); }
+
+static __device__ __forceinline__ struct gm_granule gm_load16_sys(const struct gm_granule *p)
+{
+    struct gm_granule g;
+    asm volatile("ld.relaxed.sys.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(g.w[0]), "=r"(g.w[1]), "=r"(g.w[2]), "=r"(g.w[3])
+                 : "l"(p)
+                 : "memory");
+    return g;
+}
+
+static __device__ __forceinline__ void gm_store16_sys(struct gm_granule *p, struct gm_granule g)
+{
+    asm volatile("st.relaxed.sys.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(p), "r"(g.w[0]), "r"(g.w[1]),
+                 "r"(g.w[2]), "r"(g.w[3])
+                 : "memory");
+}

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Every bound of the system, each written once, and how they relate. Nothing else in the tree states a
+ * capacity; a number that a user can meet is also printed by `gridmill stats --json` under "limits".
+ */
+/* The C library has a header of this name, and GCC's looks for the library's from the front of the quoted path on:
+ * whoever finds this file instead is passed on. Outside of the guard, since it may be found more than once. */
+#if defined(__GNUC__) && !defined(__clang__)
+#include_next <limits.h>
+#endif
+
+#ifndef GM_PROTO_LIMITS_H
+#define GM_PROTO_LIMITS_H
+
+#include <assert.h>
+#include <stdint.h>
+
+/* Versions. A client and a daemon agree on the highest wire version both know; gridmilld and gridmill-device
+ * must carry the same control version and the same source id, because they are installed together. */
+#define GM_WIRE_VERSION_MIN 1u
+#define GM_WIRE_VERSION_MAX 1u
+#define GM_CONTROL_VERSION  1u
+#define GM_LANE_VERSION     1u
+
+/* Devices of one daemon. */
+#define GM_DEVICES_MAX 16u
+
+/* A lane: submission and completion ring have the same number of slots, a power of two. */
+#define GM_LANE_SLOTS_MIN 2u
+#define GM_LANE_SLOTS_MAX 4096u
+#define GM_LANE0_SLOTS    4096u /* the daemon's lane: deep enough that sockets never wait for a turn of poll */
+#define GM_ADMIN_SLOTS    64u
+#define GM_LANES_MAX      256u /* client lanes of a device, beside lane 0 and the admin lane */
+#define GM_LANE_TABLE     (GM_LANES_MAX + 2u)
+
+/* What a device has in flight. Entries are jobs that were started; the backlog stays in the lanes. */
+#define GM_ENTRIES_MAX 2048u
+#define GM_SHARES_MAX  1024u /* shares of one phase, and workers of one device */
+#define GM_TICKETS     8192u /* ticket ring slots, a power of two */
+#define GM_PHASES_MAX  32u   /* phases of one job: 8 digits x 2 passes of a 64-bit radix sort, and room */
+#define GM_POLL_MAX    32u   /* descriptor slots read from a lane in one turn */
+#define GM_CANCELS_MAX 64u   /* cancelled positions that poll has not reached yet, per lane */
+#define GM_ENTRY_SCRATCH 4096u /* bytes of workspace that every entry owns, so that small jobs reserve nothing */
+#define GM_WORKSPACE_PIECES 512u /* pieces the workspace pool can be cut into */
+#define GM_WORKSPACE_ALIGN  4096u
+
+/* Arenas and buffers. */
+#define GM_ARENAS_MAX      1024u
+#define GM_ARENA_BYTES_MAX (UINT64_C(1) << 40)
+#define GM_ELEMENTS_MAX    (UINT64_C(1) << 40)
+#define GM_BUFFERS_MAX     3u /* buffers of one job */
+#define GM_HIST_BINS_MAX   65536u
+#define GM_ARENAS_PER_SESSION_MAX 256u
+#define GM_ARENA_ALIGN     4096u
+
+/* Sessions and jobs at the socket. */
+#define GM_SESSIONS_MAX          1024u
+#define GM_SESSIONS_PER_UID_MAX  512u
+#define GM_INFLIGHT_PER_SESSION_MAX 1024u /* accepted and not answered; more is `busy` */
+#define GM_INFLIGHT_MAX          16384u   /* over all sessions */
+#define GM_ARENA_BYTES_PER_UID_DEFAULT (UINT64_C(8) << 30)
+#define GM_INLINE_BYTES_MAX  (1u << 20) /* data of one job that may ride in a message, each way */
+#define GM_STAGING_BYTES     (32u << 20) /* shared arena in which the daemon stages such data, per device */
+
+/* Messages. */
+#define GM_FRAME_HEADER      4u
+#define GM_FRAME_BYTES_MAX   (GM_INLINE_BYTES_MAX + 65536u)
+#define GM_MSGPACK_DEPTH_MAX 8u
+#define GM_MSGPACK_ITEMS_MAX 4096u /* items in all, counted before anything is allocated */
+#define GM_METHOD_BYTES_MAX  32u
+#define GM_NAME_BYTES_MAX    64u
+#define GM_FIELD_BYTES_MAX   24u
+#define GM_ERROR_TEXT_MAX    160u
+#define GM_FDS_PER_FRAME_MAX 2u
+#define GM_OUTPUT_BYTES_MAX  (4u * GM_FRAME_BYTES_MAX) /* replies queued for one client; then goodbye with a reason */
+#define GM_STATS_BYTES_MAX   (256u * 1024u)
+
+/* Times. */
+#define GM_CHECKIN_MS          5000u  /* all blocks resident after a launch, or start-up fails with the count */
+#define GM_HELLO_MS            30000u /* device process: exec to ready (a CUDA context takes up to a second or two) */
+#define GM_PING_MS             500u   /* between pings of a device */
+#define GM_PING_DEADLINE_MS    3000u  /* an unanswered ping after this long: the device is unhealthy */
+#define GM_PING_KILL_MS        10000u /* and after this long it is killed */
+#define GM_DRAIN_MS_DEFAULT    30000u
+#define GM_IDLE_PARK_MS_DEFAULT 2000u /* GPU: idle time after which the grid returns and clocks may fall */
+#define GM_DEVICE_SPIN_BUDGET_MS 20000u /* clock budget of any wait inside a kernel */
+
+/* Log-linear histograms of times: 8 sub-buckets per power of two, from 128 ns to over a minute. */
+#define GM_HISTO_SUB_BITS   3u
+#define GM_HISTO_MIN_LOG2   7u
+#define GM_HISTO_MAX_LOG2   36u
+#define GM_HISTO_BUCKETS    (((GM_HISTO_MAX_LOG2 - GM_HISTO_MIN_LOG2) << GM_HISTO_SUB_BITS) + 2u)
+
+#define GM_IS_POW2(x) ((x) != 0 && ((x) & ((x) - 1)) == 0)
+
+static_assert(GM_IS_POW2(GM_LANE0_SLOTS) && GM_LANE0_SLOTS <= GM_LANE_SLOTS_MAX, "lane 0 is a lane");
+static_assert(GM_IS_POW2(GM_ADMIN_SLOTS) && GM_IS_POW2(GM_TICKETS) && GM_IS_POW2(GM_ENTRIES_MAX), "masks index rings");
+static_assert(GM_SHARES_MAX * 2 <= GM_TICKETS, "one job's widest phase and every worker's stop ticket fit the ring together");
+static_assert(GM_ENTRIES_MAX + GM_SHARES_MAX <= GM_TICKETS, "single-share jobs in every entry leave credit for one wide phase");
+static_assert(GM_ENTRIES_MAX <= 4096 && GM_SHARES_MAX <= 4096, "a ticket slot has 12 bits for each");
+static_assert(GM_POLL_MAX <= 32, "one descriptor slot per SIMT lane");
+static_assert(GM_HIST_BINS_MAX * 8u <= GM_INLINE_BYTES_MAX, "the largest histogram fits a reply");
+static_assert(GM_STAGING_BYTES >= 4u * GM_INLINE_BYTES_MAX, "several jobs with the largest inline data are staged at once");
+static_assert(GM_INFLIGHT_PER_SESSION_MAX <= GM_LANE0_SLOTS, "one session cannot need more than the lane");
+static_assert(GM_STATS_BYTES_MAX + 4096u <= GM_FRAME_BYTES_MAX, "a stats reply is one frame");
+static_assert(GM_OUTPUT_BYTES_MAX >= 2u * GM_FRAME_BYTES_MAX, "a whole reply always fits beside one being sent");
+
+#endif

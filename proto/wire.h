@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * msgpack <-> fixed structs, for both ends of the socket. A frame is a 4-byte big-endian length and one msgpack-RPC
+ * message: [0, id, method, params] or [1, id, error, result]; params and results are maps (README.md is the
+ * specification). Decoding never allocates: gm_wire_scan bounds depth and the total of items of the whole body first,
+ * then the message is walked once and its fields are copied; binary data stays where it is, in the caller's frame.
+ * Encoding writes into the caller's memory and fails by flag, not by allocation. No global state: any thread.
+ */
+#ifndef GM_PROTO_WIRE_H
+#define GM_PROTO_WIRE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "errors.h"
+#include "limits.h"
+#include "ops.h"
+
+/* M(enumerator, wire name, admin socket only) */
+#define GM_METHODS(M)                                                                                       \
+    M(HELLO, "hello", 0)                                                                                    \
+    M(SUBMIT, "submit", 0)                                                                                  \
+    M(CANCEL, "cancel", 0)                                                                                  \
+    M(STATS, "stats", 0)                                                                                    \
+    M(OPS, "ops", 0)                                                                                        \
+    M(PING, "ping", 0)                                                                                      \
+    M(ARENA_CREATE, "arena.create", 0)                                                                      \
+    M(ARENA_FREE, "arena.free", 0)                                                                          \
+    M(DRAIN, "drain", 1)                                                                                    \
+    M(PAUSE, "pause", 1)
+
+enum gm_method {
+#define M(name, text, admin) GM_METHOD_##name,
+    GM_METHODS(M)
+#undef M
+    GM_METHOD_COUNT
+};
+
+/* What was wrong with a message: an error number, the field it names ("params.in[0].offset" has field "offset"), and
+ * a sentence. Zeroed by the functions that fill it. */
+struct gm_problem {
+    int code;
+    char field[GM_FIELD_BYTES_MAX];
+    char text[GM_ERROR_TEXT_MAX];
+};
+
+/* One buffer of a request: either a place in an arena, or bytes in the frame (input), or "in the reply" (output). */
+enum gm_place { GM_PLACE_NONE = 0, GM_PLACE_ARENA, GM_PLACE_INLINE };
+struct gm_wire_buffer {
+    enum gm_place place;
+    uint32_t arena;
+    uint64_t offset;
+    const uint8_t *bytes; /* inline input: inside the decoded frame */
+    uint64_t size;        /* of the inline input */
+};
+
+struct gm_wire_submit {
+    uint32_t op;
+    uint32_t dtype;     /* GM_DTYPE_COUNT when the message names none */
+    bool has_device, descending;
+    uint32_t device;    /* index in stats order */
+    uint64_t n, bins;
+    uint64_t value;     /* fill: element bits, zero-extended, already of the element type */
+    double lo, hi;
+    uint32_t buffers;   /* inputs then outputs, as the op's shape says; always complete after decoding */
+    struct gm_wire_buffer buffer[GM_BUFFERS_MAX];
+};
+
+struct gm_wire_request {
+    uint32_t id;
+    enum gm_method method;
+    union {
+        struct {
+            uint32_t version_min, version_max;
+            char client[GM_NAME_BYTES_MAX];
+        } hello;
+        struct gm_wire_submit submit;
+        struct {
+            uint32_t id;
+        } cancel;
+        struct {
+            bool has_device, device_memory; /* device_memory: kind "device" instead of "shared" */
+            uint32_t device;
+            uint64_t bytes;
+        } arena_create;
+        struct {
+            uint32_t arena;
+        } arena_free;
+        struct {
+            bool has_device;
+            uint32_t device;
+        } pause;
+    } u;
+};
+
+/* Result of a submit. */
+struct gm_wire_done {
+    uint32_t result_dtype; /* GM_DTYPE_COUNT: the op has no result */
+    uint64_t result;       /* bits of that type, zero-extended */
+    uint32_t device;
+    uint64_t wait_ns, run_ns; /* accepted to started; started to complete */
+    const uint8_t *out;       /* inline output, inside the decoded frame; NULL: none */
+    uint64_t out_bytes;
+};
+
+struct gm_wire_response {
+    uint32_t id;
+    bool failed;
+    struct gm_problem problem; /* when failed */
+    const uint8_t *result;     /* the raw msgpack of the result map when not failed, inside the frame */
+    size_t result_bytes;
+};
+
+/* Bounds depth and items of one msgpack value that must fill the body exactly. OK, EPROTO, ETOODEEP, ETOOMANY. */
+int gm_wire_scan(const uint8_t *body, size_t size, struct gm_problem *problem);
+
+/* Decodes a request body (without the length). On error, id is set when the message had one (and *has_id says so), so
+ * that the answer can carry it; the connection survives everything but EPROTO, ETOODEEP and ETOOMANY. Unknown keys in
+ * params are errors that name the key; so are missing and duplicate ones. */
+int gm_wire_decode_request(const uint8_t *body, size_t size, struct gm_wire_request *request, bool *has_id,
+                           struct gm_problem *problem);
+
+/* Decodes a response body; then, for the methods with typed results, the result. */
+int gm_wire_decode_response(const uint8_t *body, size_t size, struct gm_wire_response *response,
+                            struct gm_problem *problem);
+int gm_wire_decode_done(const struct gm_wire_response *response, struct gm_wire_done *done, struct gm_problem *problem);
+/* A u64 by key from a flat result map: hello ("version", "session"), arena.create ("arena", "bytes") ... */
+int gm_wire_result_u64(const struct gm_wire_response *response, const char *key, uint64_t *value,
+                       struct gm_problem *problem);
+
+/* Output. bytes[0..capacity) is the caller's; when something did not fit, overflow is set and size stays valid. */
+struct gm_wire_out {
+    uint8_t *bytes;
+    size_t size, capacity;
+    bool overflow;
+};
+
+/* Primitives, for stats and the like; each appends one msgpack item. */
+void gm_wire_put_map(struct gm_wire_out *out, uint32_t pairs);
+void gm_wire_put_array(struct gm_wire_out *out, uint32_t items);
+void gm_wire_put_str(struct gm_wire_out *out, const char *text);
+void gm_wire_put_u64(struct gm_wire_out *out, uint64_t v);
+void gm_wire_put_i64(struct gm_wire_out *out, int64_t v);
+void gm_wire_put_f64(struct gm_wire_out *out, double v);
+void gm_wire_put_bool(struct gm_wire_out *out, bool v);
+void gm_wire_put_nil(struct gm_wire_out *out);
+void gm_wire_put_bin(struct gm_wire_out *out, const void *bytes, size_t size);
+/* A scalar given as element bits: integer or float by its type (f32 and f64 keep their width). */
+void gm_wire_put_scalar(struct gm_wire_out *out, uint32_t dtype, uint64_t bits);
+
+/* Frames. begin leaves room for the length and returns the frame's start; end fills the length in and returns 0, or
+ * ETOOLARGE (and removes the frame again) when it overflowed or is larger than GM_FRAME_BYTES_MAX. */
+size_t gm_wire_begin(struct gm_wire_out *out);
+int gm_wire_end(struct gm_wire_out *out, size_t start);
+
+/* Whole messages, each one frame. A response with a result: begin_result, put the map, gm_wire_end. */
+int gm_wire_encode_request(struct gm_wire_out *out, const struct gm_wire_request *request);
+int gm_wire_encode_error(struct gm_wire_out *out, uint32_t id, bool has_id, const struct gm_problem *problem);
+size_t gm_wire_begin_result(struct gm_wire_out *out, uint32_t id);
+int gm_wire_encode_done(struct gm_wire_out *out, uint32_t id, const struct gm_wire_done *done);
+
+const char *gm_method_name(uint32_t method);
+bool gm_method_is_admin(uint32_t method);
+const char *gm_error_name(int code); /* "EBUSY"; "E?" for a number that is none */
+const char *gm_error_text(int code);
+bool gm_error_is_retriable(int code);
+const char *gm_op_name(uint32_t op);      /* NULL for none */
+const char *gm_op_help(uint32_t op);
+const char *gm_dtype_name(uint32_t dtype); /* NULL for none */
+const char *gm_shape_name(uint32_t shape);
+int gm_op_by_name(const char *name, size_t size); /* -1: none */
+int gm_dtype_by_name(const char *name, size_t size);
+
+/* Fills a problem: printf form. Returns code. */
+int gm_problem_set(struct gm_problem *problem, int code, const char *field, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+#endif
