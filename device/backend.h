@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What both backends implement. Calls come from one thread, the device process's main thread (or a test), and may
+ * block for as long as is said. Texts of errors go to the caller's buffer of GM_ERROR_TEXT_MAX bytes.
+ */
+#ifndef GM_DEVICE_BACKEND_H
+#define GM_DEVICE_BACKEND_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "control.h"
+#include "errors.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct gm_device; /* of one backend */
+
+struct gm_device_config {
+    const char *device;       /* "cpu"; "cuda:0", "cuda:GPU-<uuid>" */
+    uint32_t workers;         /* CPU: threads, 0 = one per processor; CUDA: 0 = one block an SM, else at most that */
+    uint64_t workspace_bytes; /* 0: the backend's default */
+    uint64_t idle_ns;         /* GPU: park after this long; CPU threads sleep at once. UINT64_MAX: never.
+                               * 0: as soon as nothing is left (the bounded mode of the sanitizers) */
+    void *region;             /* gm_region_bytes(), mapped and filled by gridmilld */
+    int doorbell_fd, wake_fd; /* eventfds: to the device when a lane says asleep; to the daemon when it sleeps */
+    bool plain;               /* CUDA: no bulk copies, as on sm_80 */
+    /* Small rings and counters near their wrap, for tests; zero: the product's values. */
+    uint32_t tickets_log2, entries_log2;
+    uint64_t ticket_start, inbox_start;
+};
+
+struct gm_backend {
+    const char *name;
+    /* Opens the hardware and makes everything but the workers; fills backend, workers, threads, memory, name, uuid and
+     * detail of the hello. CUDA: a second or so. */
+    int (*open)(const struct gm_device_config *config, struct gm_device **device, struct gm_control_hello *hello,
+                char *text);
+    /* Starts workers and dispatcher; returns when every worker has checked in (GM_CHECKIN_MS), or fails with the
+     * count that did. */
+    int (*start)(struct gm_device *device, char *text);
+    /* Whether workers run. A parked device does not; it starts again by the doorbell or by start. */
+    bool (*running)(struct gm_device *device);
+    /* Waits until the workers that were told to stop (GM_ADMIN_STOP, or parked by themselves) are gone. */
+    int (*join)(struct gm_device *device, char *text);
+    /* Tells a sleeping dispatcher to look at its lanes; starts a parked device. */
+    int (*kick)(struct gm_device *device, char *text);
+    /* Memory. Addresses are the ones that jobs use. unmap only while no worker runs (CUDA would hang). */
+    int (*map)(struct gm_device *device, void *host, uint64_t bytes, uint64_t *address, char *text);
+    int (*unmap)(struct gm_device *device, void *host, uint64_t bytes, char *text);
+    bool unmap_needs_stop;
+    int (*alloc)(struct gm_device *device, uint64_t bytes, uint64_t *address, char *text);
+    void (*free)(struct gm_device *device, uint64_t address);
+    /* Readable when service() has something to do: -1 if never. */
+    int (*event_fd)(struct gm_device *device);
+    int (*service)(struct gm_device *device, char *text);
+    void (*close)(struct gm_device *device);
+};
+
+extern const struct gm_backend gm_backend_cpu;
+extern const struct gm_backend gm_backend_cuda;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

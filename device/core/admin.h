@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The admin lane: privileged descriptors from the device process, one a turn, every turn. The dispatcher is the only
+ * writer of its tables, so nothing is locked. Whole warp; changes are made by its first lane.
+ */
+#ifndef GM_CORE_ADMIN_H
+#define GM_CORE_ADMIN_H
+
+#include "complete.h"
+#include "start.h"
+
+#define GM_ADMIN_SLOTS_LOG2 6u
+static_assert(1u << GM_ADMIN_SLOTS_LOG2 == GM_ADMIN_SLOTS, "log of limits.h");
+
+/* Whether what landed from position base (low half) is the next admin descriptor, and complete. */
+GM_DEV bool gm_admin_ready(const struct gm_disp *d, uint32_t base)
+{
+    const uint32_t lap = gm_lap(d->admin_head, GM_ADMIN_SLOTS_LOG2);
+    const struct gm_granule *g = d->side;
+    return base == (uint32_t)d->admin_head && g[0].w[3] == lap && g[1].w[3] == lap && g[2].w[3] == lap &&
+           g[3].w[3] == lap;
+}
+GM_DEV uint32_t gm_admin_word(const struct gm_disp *d, uint32_t word) { return d->side[word / 3u].w[word % 3u]; }
+GM_DEV uint64_t gm_admin_word64(const struct gm_disp *d, uint32_t word)
+{
+    return gm_admin_word(d, word) | (uint64_t)gm_admin_word(d, word + 1u) << 32;
+}
+
+GM_DEV int32_t gm_admin_lane_open(struct gm_disp *d)
+{
+    const uint32_t index = gm_admin_word(d, GM_A_INDEX), log2 = gm_admin_word(d, GM_A_FLAGS);
+    if (index >= GM_LANE_TABLE || d->lane[index].header || log2 == 0 || (1u << log2) > GM_LANE_SLOTS_MAX)
+        return GM_EINVAL;
+    struct gm_lane_row *lane = &d->lane[index];
+    uint8_t *base = (uint8_t *)(uintptr_t)gm_admin_word64(d, GM_A_ADDRESS);
+    const uint32_t slots = 1u << log2;
+    lane->header = (struct gm_lane_header *)base;
+    lane->sq = (const struct gm_desc_slot *)(base + gm_lane_sq_offset());
+    lane->cq = (struct gm_granule *)(base + gm_lane_cq_offset(slots));
+    lane->journal = (uint32_t *)(uintptr_t)gm_admin_word64(d, GM_A_POSITION);
+    lane->head = gm_admin_word64(d, GM_A_BYTES);
+    lane->completed = 0;
+    lane->slots_log2 = log2;
+    lane->session = gm_admin_word(d, GM_A_SESSION);
+    lane->width = slots < GM_POLL_NARROW ? slots : GM_POLL_NARROW;
+    lane->wake_sent = UINT64_MAX;
+    if (d->lane_top <= index)
+        d->lane_top = index + 1u;
+    return GM_OK;
+}
+
+GM_DEV int32_t gm_admin_lane_close(struct gm_disp *d)
+{
+    const uint32_t index = gm_admin_word(d, GM_A_INDEX);
+    if (index >= GM_LANE_TABLE || !d->lane[index].header)
+        return GM_EINVAL;
+    for (uint32_t i = 0; i < GM_ENTRIES_MAX; i++)
+        if ((d->entry_lane[i] & ~GM_LANE_POOL) == index)
+            return GM_EBUSY; /* its completion slots are still to be written */
+    d->lane[index].header = NULL;
+    if (d->held_lane == index + 1u)
+        d->held_lane = 0;
+    while (d->lane_top > 0 && !d->lane[d->lane_top - 1u].header)
+        d->lane_top--;
+    return GM_OK;
+}
+
+GM_DEV int32_t gm_admin_arena(struct gm_disp *d, bool set)
+{
+    const uint32_t handle = gm_admin_word(d, GM_A_INDEX), index = gm_handle_index(handle);
+    if (index >= GM_ARENAS_MAX || gm_handle_generation(handle) == 0)
+        return GM_EINVAL;
+    struct gm_arena_row *row = &d->arena[index];
+    if (set == (row->generation != 0))
+        return GM_EINVAL;
+    if (!set && row->generation != gm_handle_generation(handle))
+        return GM_ESTALE;
+    row->address = set ? gm_admin_word64(d, GM_A_ADDRESS) : 0;
+    row->bytes = set ? gm_admin_word64(d, GM_A_BYTES) : 0;
+    row->session = set ? gm_admin_word(d, GM_A_SESSION) : 0;
+    row->flags = set ? (uint16_t)gm_admin_word(d, GM_A_FLAGS) : 0;
+    row->generation = set ? (uint16_t)gm_handle_generation(handle) : 0;
+    return GM_OK;
+}
+
+/* Whole warp: finds a job in flight by lane and position and sets its abort word. */
+GM_DEV bool gm_admin_abort(const struct gm_core *core, const struct gm_disp *d, uint32_t lane, uint64_t position)
+{
+    bool found = false;
+    for (uint32_t base = 0; base < core->entries_count; base += GM_WARP) {
+        const uint32_t i = base + gm_lane_id();
+        if (i < core->entries_count && (d->entry_lane[i] & ~GM_LANE_POOL) == lane) {
+            struct gm_entry *entry = gm_entry_at(core, i);
+            if (gm_load_relaxed_u64(&entry->job.position) == position) {
+                gm_store_relaxed_u32(&entry->abort, 1);
+                found = true;
+            }
+        }
+    }
+    return gm_ballot(found) != 0;
+}
+
+/* One thread. A position that poll has not reached is remembered; the list is bounded. */
+GM_DEV int32_t gm_admin_cancel_later(struct gm_disp *d, uint32_t lane, uint64_t position)
+{
+    if (lane >= GM_LANE_TABLE || !d->lane[lane].header || (int64_t)(position - d->lane[lane].head) < 0)
+        return GM_ENOTFOUND;
+    if (position - d->lane[lane].head >= UINT64_C(1) << d->lane[lane].slots_log2)
+        return GM_ENOTFOUND;
+    for (uint32_t i = 0; i < GM_CANCELS_MAX; i++) {
+        if (!d->cancel[i].live) {
+            d->cancel[i].lane = lane;
+            d->cancel[i].position = position;
+            d->cancel[i].live = 1;
+            d->cancels++;
+            return GM_OK;
+        }
+    }
+    return GM_EBUSY;
+}
+
+/* Handles the admin descriptor that landed in d->side and is ready. Returns 1, as work done. Whole warp. */
+GM_DEV_CALL uint32_t gm_admin(const struct gm_core *core, struct gm_disp *d)
+{
+    const uint32_t op = gm_admin_word(d, GM_A_OP), lane = gm_admin_word(d, GM_A_INDEX);
+    const uint64_t position = gm_admin_word64(d, GM_A_POSITION), at = d->admin_head;
+    /* Acquire: what the device process prepared before it wrote the descriptor (cleared memory, mapped rings). */
+    gm_fence_sys();
+    const bool aborted = op == GM_ADMIN_CANCEL && gm_admin_abort(core, d, lane, position);
+    gm_syncwarp();
+    if (gm_lane_id() == 0) {
+        int32_t status = GM_OK;
+        uint64_t result = 0;
+        d->admin_head++;
+        switch (op) {
+        case GM_ADMIN_PING:
+            result = d->counters.turns;
+            break;
+        case GM_ADMIN_LANE_OPEN:
+            status = gm_admin_lane_open(d);
+            break;
+        case GM_ADMIN_LANE_CLOSE:
+            status = gm_admin_lane_close(d);
+            break;
+        case GM_ADMIN_ARENA_SET:
+        case GM_ADMIN_ARENA_CLEAR:
+            status = gm_admin_arena(d, op == GM_ADMIN_ARENA_SET);
+            break;
+        case GM_ADMIN_CANCEL:
+            if (!aborted)
+                status = gm_admin_cancel_later(d, lane, position);
+            break;
+        case GM_ADMIN_STOP:
+            d->stopping = 1;
+            break;
+        default:
+            status = GM_EOP;
+            break;
+        }
+        struct gm_granule *slot = &core->admin_cq[at & (GM_ADMIN_SLOTS - 1u)];
+        gm_complete_store(slot, gm_lap(at, GM_ADMIN_SLOTS_LOG2), result, status, 0);
+    }
+    gm_syncwarp();
+    return 1;
+}
+
+#endif

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Decides whether a descriptor may become a job, on the dispatcher's private copy only: op, type, sizes, and every
+ * buffer inside an arena of this client, of this generation, writable where written. Driven by the op table. One
+ * descriptor per SIMT lane; touches nothing shared.
+ */
+#ifndef GM_CORE_CHECK_H
+#define GM_CORE_CHECK_H
+
+#include "core.h"
+#include "plan.h"
+#include "poll.h"
+
+GM_HD double gm_f64_from_bits(uint64_t bits)
+{
+    union {
+        uint64_t u;
+        double f;
+    } x;
+    x.u = bits;
+    return x.f;
+}
+
+/* One buffer: where it is, or why not. */
+GM_DEV int32_t gm_check_buffer(const struct gm_disp *d, bool lane0, uint32_t session, uint32_t handle, uint64_t offset,
+                               uint64_t bytes, uint32_t element, bool written, struct gm_job *job, uint32_t at)
+{
+    const uint32_t index = gm_handle_index(handle);
+    if (index >= GM_ARENAS_MAX)
+        return GM_EARENA;
+    const struct gm_arena_row *row = &d->arena[index];
+    const bool staging = (row->flags & GM_ARENA_STAGING) != 0;
+    if (row->generation == 0 || (staging ? !lane0 : row->session != session))
+        return GM_EARENA;
+    if (row->generation != gm_handle_generation(handle))
+        return GM_ESTALE;
+    if (written && (row->flags & GM_ARENA_READONLY))
+        return GM_EREADONLY;
+    if (offset % element != 0)
+        return GM_EALIGN;
+    if (offset > row->bytes || bytes > row->bytes - offset)
+        return GM_EBOUNDS;
+    job->address[at] = row->address + offset;
+    if (row->flags & GM_ARENA_HOST)
+        job->marks |= written ? GM_MARK_HOST | GM_MARK_HOST_OUT : GM_MARK_HOST;
+    if (written)
+        job->marks |= GM_MARK_OUT;
+    return GM_OK;
+}
+
+GM_DEV uint64_t gm_poll_word64(const struct gm_disp *d, uint32_t k, uint32_t word)
+{
+    return gm_poll_word(d, k, word) | (uint64_t)gm_poll_word(d, k, word + 1u) << 32;
+}
+
+/* Sizes and scalar arguments. */
+GM_DEV int32_t gm_check_arguments(const struct gm_op_row *row, const struct gm_job *job)
+{
+    if (row->shape == GM_SHAPE_NONE)
+        return job->n == 0 && job->dtype == 0 && job->bins == 0 && job->flags == 0 ? GM_OK : GM_EINVAL;
+    if (job->dtype >= 32u || !(row->types >> job->dtype & 1u))
+        return GM_EDTYPE;
+    if (job->n > GM_ELEMENTS_MAX)
+        return GM_ESIZE;
+    if (job->bins != 0 && row->shape != GM_SHAPE_HISTOGRAM)
+        return GM_EINVAL;
+    if ((job->flags & GM_FLAG_DESCENDING) && row->work != GM_WORK_SORT)
+        return GM_EINVAL;
+    if (row->work == GM_WORK_REDUCE && row->result == GM_RESULT_SAME && job->n == 0)
+        return GM_EEMPTY;
+    if (row->shape == GM_SHAPE_HISTOGRAM) {
+        const double lo = gm_f64_from_bits(job->value[0]), hi = gm_f64_from_bits(job->value[1]);
+        if (job->bins == 0 || job->bins > GM_HIST_BINS_MAX)
+            return GM_ESIZE;
+        if (!(lo < hi) || !(hi - lo <= 1.7976931348623157e308)) /* also refuses NaN and infinities */
+            return GM_EINVAL;
+    }
+    return GM_OK;
+}
+
+/* Input and output may be the same buffer or apart, nothing between. */
+GM_DEV bool gm_check_overlap(uint64_t a, uint64_t a_bytes, uint64_t b, uint64_t b_bytes)
+{
+    return a_bytes != 0 && b_bytes != 0 && a != b && a < b + b_bytes && b < a + a_bytes;
+}
+
+/* Descriptor k of the stage into a job without its resources. wide: its second half was complete too. */
+GM_DEV int32_t gm_check(const struct gm_core *core, const struct gm_disp *d, uint32_t lane_index, uint32_t k,
+                        bool has_wide, struct gm_job *job, struct gm_plan *plan)
+{
+    const struct gm_lane_row *lane = &d->lane[lane_index];
+    const uint32_t word0 = gm_poll_word(d, k, GM_W_OP);
+    const bool lane0 = lane_index == 0;
+    const uint32_t session = lane0 ? gm_poll_word(d, k, GM_W_SESSION) : lane->session;
+    const struct gm_op_row row = gm_op_row(word0 & 0xffffu);
+    job->op = (uint16_t)(word0 & 0xffffu);
+    job->dtype = (uint8_t)(word0 >> 16);
+    job->flags = (uint8_t)(word0 >> 24);
+    job->lane = (uint16_t)lane_index;
+    job->slots_log2 = (uint8_t)lane->slots_log2;
+    job->zero = 0;
+    job->position = lane->head + k;
+    job->completion = (uint64_t)(uintptr_t)&lane->cq[job->position & ((UINT64_C(1) << lane->slots_log2) - 1u)];
+    job->n = gm_poll_word64(d, k, GM_W_N);
+    job->bins = gm_poll_word(d, k, GM_W_COUNT);
+    job->marks = 0;
+    job->start_ns = d->now_ns;
+    job->value[0] = has_wide ? gm_poll_word64(d, k, GM_W_VALUE0) : 0;
+    job->value[1] = has_wide ? gm_poll_word64(d, k, GM_W_VALUE1) : 0;
+    for (uint32_t i = 0; i < GM_BUFFERS_MAX; i++)
+        job->address[i] = 0;
+    if (!row.known)
+        return GM_EOP;
+    if ((job->flags & ~GM_FLAGS_KNOWN) || (row.wide != 0) != has_wide || gm_poll_word(d, k, GM_W_ZERO) != 0)
+        return GM_EINVAL;
+    int32_t status = gm_check_arguments(&row, job);
+    if (status != GM_OK)
+        return status;
+    const uint32_t buffers = row.inputs + row.outputs, element = gm_dtype_bytes(job->dtype);
+    const uint64_t in_bytes = job->n * element, out_bytes = gm_output_bytes(row.shape, job->n, job->bins, job->dtype);
+    for (uint32_t i = 0; i < buffers && status == GM_OK; i++) {
+        const uint32_t at = i == 0 ? GM_W_ARENA0 : i == 1 ? GM_W_ARENA1 : GM_W_ARENA2;
+        const uint32_t at_offset = i == 0 ? GM_W_OFFSET0 : i == 1 ? GM_W_OFFSET1 : GM_W_OFFSET2;
+        const bool written = i >= row.inputs;
+        status = gm_check_buffer(d, lane0, session, gm_poll_word(d, k, at), gm_poll_word64(d, k, at_offset),
+                                 written ? out_bytes : in_bytes,
+                                 written && row.shape == GM_SHAPE_HISTOGRAM ? 8u : element, written, job, i);
+    }
+    if (status != GM_OK)
+        return status;
+    if (row.inputs && row.outputs) {
+        if (gm_check_overlap(job->address[0], in_bytes, job->address[1], out_bytes) ||
+            (row.shape == GM_SHAPE_HISTOGRAM && job->address[0] == job->address[1] && in_bytes && out_bytes))
+            return GM_EALIAS;
+    }
+    *plan = gm_plan_job(job, &row, core->workers, core->host_shares);
+    if (plan->workspace > GM_ENTRY_SCRATCH && plan->workspace > core->workspace_bytes)
+        return GM_EWORKSPACE;
+    return GM_OK;
+}
+
+#endif

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The structs of the scheduler. gm_core says where everything is, gm_entry is a job in flight, gm_disp is private to the
+ * dispatcher (on a GPU it lives in shared memory while the kernel runs, and in core->saved between launches). Plain
+ * fixed-width data: the host makes the first image, the same bytes are used on both backends.
+ */
+#ifndef GM_CORE_CORE_H
+#define GM_CORE_CORE_H
+
+#include "control.h"
+#include "errors.h"
+#include "port.h"
+
+enum gm_mark {
+    GM_MARK_HOST = 1,     /* a buffer lies in host memory: few shares */
+    GM_MARK_HOST_OUT = 2, /* an output does: the completion needs a system fence */
+    GM_MARK_OUT = 4,      /* there is an output buffer */
+    GM_MARK_POOL = 8      /* workspace comes from the pool and goes back to it */
+};
+
+/* A job as a worker sees it: one line, loaded by one warp in one access and used from a private copy. The fields from
+ * shares down change from phase to phase. */
+struct gm_job {
+    uint16_t op;
+    uint8_t dtype, flags;
+    uint16_t lane, entry;
+    uint64_t position;
+    uint64_t n;
+    uint64_t address[GM_BUFFERS_MAX];
+    uint64_t value[2];
+    uint64_t workspace, workspace_bytes;
+    uint64_t start_ns;
+    uint64_t completion; /* address of the completion slot */
+    uint32_t bins;
+    uint16_t marks;
+    uint8_t slots_log2, zero;
+    uint16_t phase, phases;
+    uint32_t shares;
+    uint64_t tiles, tile_elements;
+};
+static_assert(sizeof(struct gm_job) == 128, "one line");
+
+struct gm_entry {
+    struct gm_job job;
+    /* line 1: written by workers while the phase runs */
+    uint64_t arrived;   /* phase << 32 | shares that arrived, in the manner of an mbarrier */
+    uint64_t next_tile; /* starts at shares: share s begins with tile s without asking */
+    uint32_t abort;     /* set once; every share looks at it between tiles */
+    int32_t status;     /* first error that an op reported */
+    uint32_t generation;
+    uint32_t pad[25];
+};
+static_assert(sizeof(struct gm_entry) == 256 && offsetof(struct gm_entry, arrived) == 128, "two lines");
+
+/* Ticket slot: lap << 32 | generation << 24 | entry << 12 | share. Inbox slot: lap << 32 | kind << 31 | entry. */
+#define GM_STOP_ENTRY 0xfffu
+#define GM_INBOX_NEXT 0u
+#define GM_INBOX_DONE 1u
+GM_HD uint64_t gm_slot_make(uint32_t lap, uint32_t generation, uint32_t entry, uint32_t share)
+{
+    return (uint64_t)lap << 32 | (generation & 0xffu) << 24 | entry << 12 | share;
+}
+GM_HD uint32_t gm_slot_lap(uint64_t s) { return (uint32_t)(s >> 32); }
+GM_HD uint32_t gm_slot_generation(uint64_t s) { return (uint32_t)s >> 24; }
+GM_HD uint32_t gm_slot_entry(uint64_t s) { return (uint32_t)s >> 12 & 0xfffu; }
+GM_HD uint32_t gm_slot_share(uint64_t s) { return (uint32_t)s & 0xfffu; }
+static_assert(GM_ENTRIES_MAX <= GM_STOP_ENTRY, "the stop entry is no entry");
+
+struct gm_arena_row {
+    uint64_t address, bytes;
+    uint32_t session;
+    uint16_t generation, flags; /* generation 0: free row */
+};
+static_assert(sizeof(struct gm_arena_row) == 24, "1024 of them fit a block's shared memory");
+
+struct gm_lane_row {
+    struct gm_lane_header *header; /* NULL: closed */
+    const struct gm_desc_slot *sq;
+    struct gm_granule *cq;
+    uint32_t *journal;
+    uint64_t head;      /* next position to poll */
+    uint64_t completed; /* jobs answered; compared with the client's wait granule */
+    uint32_t slots_log2, session;
+    uint32_t width;     /* descriptor slots read next time: narrow when work is rare, wide when the lane is full */
+    uint64_t wake_sent; /* what the sleeper had reaped when it was last woken: one sleep gets one wake */
+};
+
+#define GM_LANE_NONE 0x7fffu
+#define GM_LANE_POOL 0x8000u /* flag beside a lane index: the job holds workspace from the pool */
+
+struct gm_piece {
+    uint32_t start, count; /* in units of GM_WORKSPACE_ALIGN */
+};
+
+struct gm_cancel {
+    uint32_t lane, live;
+    uint64_t position;
+};
+
+/* Private to the dispatcher. Copied in 16-byte pieces between launches of a GPU's kernel. */
+struct __attribute__((aligned(16))) gm_disp {
+    struct gm_granule stage[GM_POLL_MAX * 4]; /* private copies of one poll */
+    struct gm_granule side[8];                /* admin descriptor, the lane's wait granule */
+    struct gm_device_counters counters;
+    uint64_t published; /* next ticket position */
+    uint64_t ack_floor; /* every position below is acknowledged */
+    uint64_t inbox_head;
+    uint64_t admin_head;
+    uint64_t last_work_ns, now_ns, stop_position;
+    uint32_t credit; /* ring positions not promised to any job, beyond one stop ticket per worker */
+    uint32_t free_entries, pick, held_lane; /* held_lane: lane + 1 whose next job waits for a resource */
+    uint32_t stopping, asleep;              /* stopping: a STOP descriptor was read and its tickets are not out yet */
+    uint32_t pieces, pieces_out;
+    uint32_t lane_top, cancels; /* lane_top: one more than the highest open lane */
+    uint8_t entry_generation[GM_ENTRIES_MAX]; /* of the entry's current job; a ticket carries it */
+    uint32_t wake, pad; /* set by a turn: lane 0 has a sleeper to wake */
+    uint16_t free_entry[GM_ENTRIES_MAX];
+    uint16_t entry_widest[GM_ENTRIES_MAX]; /* what a job in flight gives back, without a trip to its entry */
+    uint16_t entry_lane[GM_ENTRIES_MAX];   /* GM_LANE_NONE: free */
+    struct gm_piece piece[GM_WORKSPACE_PIECES];
+    struct gm_cancel cancel[GM_CANCELS_MAX];
+    struct gm_lane_row lane[GM_LANE_TABLE];
+    struct gm_arena_row arena[GM_ARENAS_MAX];
+};
+
+/* Counters that many workers add to, on lines of their own. */
+struct gm_counters {
+    uint64_t ticket, pad0[15];     /* drawn by workers */
+    uint64_t inbox_tail, pad1[15]; /* reserved by workers */
+};
+
+/* Where everything is: constant while workers run. The kernel gets it by value, in its parameters, because an acquire
+ * empties the first-level cache and every look at a table in memory would cost a trip to the second. */
+struct gm_core {
+    struct gm_counters *counters;
+    uint64_t *slots;           /* ticket ring */
+    uint32_t *acks;            /* its acknowledgements: the lap that was read */
+    uint64_t *inbox;           /* as many slots as entries, so never full */
+    struct gm_entry *entries;
+    uint8_t *scratch;          /* GM_ENTRY_SCRATCH for each entry */
+    uint8_t *workspace;        /* the pool */
+    struct gm_granule *workers_words;
+    uint64_t *workers_busy;    /* busy nanoseconds of each worker, kept between launches */
+    struct gm_device_counters *device_counters; /* in the region, for gridmilld */
+    struct gm_lane_header *admin_header;
+    const struct gm_desc_slot *admin_sq;
+    struct gm_granule *admin_cq;
+    struct gm_disp *saved;     /* the dispatcher's state between launches */
+    uint64_t workspace_bytes;
+    uint64_t idle_ns;          /* park after this long without work; UINT64_MAX: never */
+    uint32_t tickets_log2, entries_count, entries_log2, workers, host_shares;
+    uint32_t park_in_flight;   /* CPU: park while jobs run, because a push into the inbox wakes the dispatcher */
+};
+
+GM_HD struct gm_entry *gm_entry_at(const struct gm_core *core, uint32_t index) { return &core->entries[index]; }
+
+#endif

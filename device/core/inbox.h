@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The dispatcher's inbox: finished phases and finished jobs, pushed by the last worker to arrive. Every entry has at
+ * most one message outstanding and there is a place for each, so a push never waits and is never refused.
+ */
+#ifndef GM_CORE_INBOX_H
+#define GM_CORE_INBOX_H
+
+#include "core.h"
+
+/* Worker, one thread. Release: pairs with the acquire in gm_inbox_load; hands the entry back to the dispatcher. */
+GM_DEV void gm_inbox_push(const struct gm_core *core, uint32_t kind, uint32_t entry)
+{
+    const uint64_t t = gm_fetch_add_relaxed_u64(&core->counters->inbox_tail, 1);
+    const uint64_t mask = ((uint64_t)1 << core->entries_log2) - 1u;
+    gm_store_release_u64(&core->inbox[t & mask], (uint64_t)gm_lap(t, core->entries_log2) << 32 | kind << 31 | entry);
+}
+
+/* Dispatcher: the word at a position; valid when its lap is the position's. On the GPU the loads of a turn
+ * must overlap, so the acquire is a fence of its own (gm_inbox_acquire), paid only when there is a message. */
+GM_DEV uint64_t gm_inbox_load(const struct gm_core *core, uint64_t position)
+{
+    const uint64_t *word = &core->inbox[position & (((uint64_t)1 << core->entries_log2) - 1u)];
+#ifdef __CUDACC__
+    return gm_load_relaxed_u64(word);
+#else
+    return gm_load_acquire_u64(word);
+#endif
+}
+/* Acquire: pairs with the release in gm_inbox_push. */
+GM_DEV void gm_inbox_acquire(void) { gm_fence_gpu(); }
+GM_DEV bool gm_inbox_valid(const struct gm_core *core, uint64_t position, uint64_t word)
+{
+    return (uint32_t)(word >> 32) == gm_lap(position, core->entries_log2);
+}
+
+#endif

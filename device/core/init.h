@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The first image of the scheduler's state, made by the host in its own memory; the CUDA backend copies it to the device. Tests
+ * choose small rings and counters near their wrap through the same struct that the product uses.
+ */
+#ifndef GM_CORE_INIT_H
+#define GM_CORE_INIT_H
+
+#include <string.h>
+
+#include "core.h"
+#include "workspace.h"
+
+struct gm_core_shape {
+    uint32_t tickets_log2, entries_log2, workers, host_shares;
+    uint64_t ticket_start, inbox_start; /* multiples of the ring sizes whose lap is not 0 */
+    uint64_t idle_ns, workspace_bytes;
+    uint32_t park_in_flight;
+};
+
+#define GM_TICKETS_LOG2 13u
+#define GM_ENTRIES_LOG2 11u
+static_assert(1u << GM_TICKETS_LOG2 == GM_TICKETS && 1u << GM_ENTRIES_LOG2 == GM_ENTRIES_MAX, "logs of limits.h");
+
+/* Fills the scalars of core, the counters and the dispatcher's first state; the pointers are the caller's to set. Fails
+ * with ESIZE when the rings cannot hold what the rules need: a stop ticket for each worker beside the widest
+ * phase, which has a share for each worker. */
+static inline int gm_core_init(struct gm_core *core, struct gm_counters *counters, struct gm_disp *d,
+                               const struct gm_core_shape *shape)
+{
+    const uint32_t tickets = 1u << shape->tickets_log2, entries = 1u << shape->entries_log2;
+    if (shape->workers == 0 || shape->workers > GM_SHARES_MAX || tickets > GM_TICKETS || entries > GM_ENTRIES_MAX ||
+        tickets < 2u * shape->workers)
+        return GM_ESIZE;
+    if (shape->ticket_start % tickets != 0 || shape->inbox_start % entries != 0 ||
+        gm_lap(shape->ticket_start, shape->tickets_log2) == 0 || gm_lap(shape->inbox_start, shape->entries_log2) == 0)
+        return GM_EINVAL;
+    memset(core, 0, sizeof *core);
+    memset(counters, 0, sizeof *counters);
+    memset(d, 0, sizeof *d);
+    counters->ticket = shape->ticket_start;
+    counters->inbox_tail = shape->inbox_start;
+    core->tickets_log2 = shape->tickets_log2;
+    core->entries_log2 = shape->entries_log2;
+    core->entries_count = entries;
+    core->workers = shape->workers;
+    core->host_shares = shape->host_shares;
+    core->idle_ns = shape->idle_ns;
+    core->workspace_bytes = shape->workspace_bytes / GM_WORKSPACE_ALIGN * GM_WORKSPACE_ALIGN; /* what the pool hands out */
+    core->park_in_flight = shape->park_in_flight;
+    d->published = d->ack_floor = shape->ticket_start;
+    d->inbox_head = shape->inbox_start;
+    d->credit = tickets - shape->workers;
+    d->free_entries = entries;
+    for (uint32_t i = 0; i < entries; i++)
+        d->free_entry[i] = (uint16_t)(entries - 1u - i);
+    for (uint32_t i = 0; i < GM_ENTRIES_MAX; i++)
+        d->entry_lane[i] = GM_LANE_NONE;
+    gm_workspace_init(d, shape->workspace_bytes);
+    return GM_OK;
+}
+
+#endif

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * How a job is cut: phases, shares, tiles and workspace, from the work shape in the op table and the checked sizes
+ * alone. Ops rely on these numbers; they never compute them again. One thread.
+ */
+#ifndef GM_CORE_PLAN_H
+#define GM_CORE_PLAN_H
+
+#include "core.h"
+
+#define GM_TILES_ALONE      2u   /* up to so many tiles one share is faster than a fan-out (2 to 3 us) */
+#define GM_HOST_SHARES      8u   /* shares of a job on host memory: enough to saturate PCIe */
+#define GM_PARTIAL_BYTES    16u  /* of a tile of a reduction: 128-bit sum, or a value and a count */
+#define GM_HIST_PRIVATE_MAX (UINT64_C(64) << 20) /* bytes of private histograms of one job */
+#define GM_RADIX_BITS       8u
+#define GM_RADIX            (1u << GM_RADIX_BITS)
+#define GM_SORT_CHUNKS      2u   /* chunks per worker: each is counted and scattered by one share, tile after tile */
+
+struct gm_plan {
+    uint64_t workspace;
+    uint32_t widest;
+};
+
+GM_HD uint64_t gm_ceil_div(uint64_t a, uint64_t b) { return a / b + (a % b != 0); }
+
+GM_HD uint32_t gm_plan_shares(uint64_t tiles, uint32_t most)
+{
+    if (tiles <= GM_TILES_ALONE)
+        return 1;
+    return tiles < most ? (uint32_t)tiles : most;
+}
+
+/* Elements of one radix chunk, a whole number of tiles. */
+GM_HD uint64_t gm_plan_chunk(uint64_t n, uint64_t tile, uint32_t most)
+{
+    return gm_ceil_div(gm_ceil_div(n, tile), (uint64_t)most * GM_SORT_CHUNKS) * tile;
+}
+
+/* Workspace of a radix sort: counts of every digit in every chunk, then a second copy of the keys. */
+GM_HD uint64_t gm_sort_keys_offset(uint64_t chunks) { return (chunks * GM_RADIX * 8u + 255u) & ~UINT64_C(255); }
+
+/* Fills phases, shares, tiles and tile_elements; the phases of every work shape have the same cut. */
+GM_HD struct gm_plan gm_plan_job(struct gm_job *job, const struct gm_op_row *row, uint32_t workers, uint32_t host_shares)
+{
+    struct gm_plan plan = {0, 1};
+    const uint32_t most = (job->marks & GM_MARK_HOST) && host_shares < workers ? host_shares : workers;
+    const uint32_t bytes = gm_dtype_bytes(job->dtype);
+    job->phase = 0;
+    job->phases = 1;
+    job->shares = 1;
+    job->tiles = 1;
+    job->tile_elements = 0;
+    if (row->work == GM_WORK_ONE)
+        return plan;
+    job->tile_elements = row->tile_bytes / bytes;
+    job->tiles = gm_ceil_div(job->n, job->tile_elements);
+    job->shares = gm_plan_shares(job->tiles, most);
+    if (row->work == GM_WORK_REDUCE) {
+        plan.workspace = job->tiles * GM_PARTIAL_BYTES;
+    } else if (row->work == GM_WORK_HISTOGRAM) {
+        const uint64_t one = (uint64_t)job->bins * 8u, fit = GM_HIST_PRIVATE_MAX / one;
+        if (job->shares > fit)
+            job->shares = fit ? (uint32_t)fit : 1u;
+        plan.workspace = job->shares * one;
+    } else if (row->work == GM_WORK_SORT && job->tiles > 1) {
+        job->tile_elements = gm_plan_chunk(job->n, job->tile_elements, most);
+        job->tiles = gm_ceil_div(job->n, job->tile_elements);
+        job->shares = job->tiles < most ? (uint32_t)job->tiles : most;
+        job->phases = (uint16_t)(2u * bytes * 8u / GM_RADIX_BITS);
+        plan.workspace = gm_sort_keys_offset(job->tiles) + job->n * bytes;
+    }
+    plan.widest = job->shares;
+    return plan;
+}
+
+#endif

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the scheduler's one source needs from the machine it runs on: on a GPU the dispatcher is a warp of 32 SIMT
+ * lanes, on the CPU a warp of one thread. Everything else in device/core is written against these names.
+ */
+#ifndef GM_CORE_PORT_H
+#define GM_CORE_PORT_H
+
+#include "atomic.h"
+
+#ifdef __CUDACC__
+#define GM_DEV static __device__ __forceinline__
+#define GM_DEV_CALL static __device__ __noinline__ /* a call: keeps what is rare, or large, out of the turn's registers */
+#define GM_WARP 32u
+GM_DEV uint32_t gm_lane_id(void) { return threadIdx.x & 31u; }
+GM_DEV uint32_t gm_ballot(bool p) { return __ballot_sync(0xffffffffu, p); }
+GM_DEV uint32_t gm_shfl_u32(uint32_t v, uint32_t lane) { return __shfl_sync(0xffffffffu, v, lane); }
+GM_DEV uint64_t gm_shfl_u64(uint64_t v, uint32_t lane) { return __shfl_sync(0xffffffffu, v, lane); }
+GM_DEV void gm_syncwarp(void) { __syncwarp(); }
+GM_DEV uint32_t gm_lowest_zero(uint32_t mask) { return mask == 0xffffffffu ? 32u : (uint32_t)__ffs(~mask) - 1u; }
+GM_DEV uint32_t gm_lowest_one(uint32_t mask) { return mask == 0 ? 32u : (uint32_t)__ffs(mask) - 1u; }
+GM_DEV uint32_t gm_count_ones(uint32_t mask) { return (uint32_t)__popc(mask); }
+/* Sum over the lanes before this one. Mostly of zeros and ones, which a vote answers in a fifth of the time. */
+GM_DEV uint32_t gm_scan_exclusive(uint32_t v)
+{
+    if (__any_sync(0xffffffffu, v > 1u) == 0)
+        return (uint32_t)__popc(__ballot_sync(0xffffffffu, v != 0) & ((1u << gm_lane_id()) - 1u));
+    uint32_t sum = v;
+    for (uint32_t d = 1; d < 32u; d *= 2) {
+        const uint32_t below = __shfl_up_sync(0xffffffffu, sum, d);
+        if (gm_lane_id() >= d)
+            sum += below;
+    }
+    return sum - v;
+}
+GM_DEV uint64_t gm_now_ns(void)
+{
+    uint64_t t;
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(t));
+    return t;
+}
+/* Adds to a word that only this warp touches, from several of its lanes at once. */
+GM_DEV void gm_private_add(uint64_t *p, uint64_t v) { atomicAdd((unsigned long long *)p, (unsigned long long)v); }
+/* A ticket slot, after one fence for the whole batch: a release per slot costs 1 to 2 us for 131 slots. */
+GM_DEV void gm_publish_store(uint64_t *p, uint64_t v) { gm_store_relaxed_u64(p, v); }
+#else
+#include <stdbool.h>
+#include <time.h>
+#define GM_DEV GM_HD
+#define GM_DEV_CALL GM_HD
+#define GM_WARP 1u
+GM_DEV uint32_t gm_lane_id(void) { return 0; }
+GM_DEV uint32_t gm_ballot(bool p) { return p ? 1u : 0u; }
+GM_DEV uint32_t gm_shfl_u32(uint32_t v, uint32_t lane) { return (void)lane, v; }
+GM_DEV uint64_t gm_shfl_u64(uint64_t v, uint32_t lane) { return (void)lane, v; }
+GM_DEV void gm_syncwarp(void) {}
+GM_DEV uint32_t gm_lowest_zero(uint32_t mask) { return mask == 0xffffffffu ? 32u : (uint32_t)__builtin_ctz(~mask); }
+GM_DEV uint32_t gm_lowest_one(uint32_t mask) { return mask == 0 ? 32u : (uint32_t)__builtin_ctz(mask); }
+GM_DEV uint32_t gm_count_ones(uint32_t mask) { return (uint32_t)__builtin_popcount(mask); }
+GM_DEV uint32_t gm_scan_exclusive(uint32_t v) { return (void)v, 0; }
+GM_DEV uint64_t gm_now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+GM_DEV void gm_private_add(uint64_t *p, uint64_t v) { *p += v; }
+/* Release: pairs with the acquire in gm_draw_try. */
+GM_DEV void gm_publish_store(uint64_t *p, uint64_t v) { gm_store_release_u64(p, v); }
+#endif
+
+#endif

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * From a checked descriptor to published tickets. Everything the job will need (entry, ring credit for its widest
+ * phase, workspace) is reserved before the first ticket, so a started job can always go on; what cannot be had now
+ * is tried again next turn, in order. Whole warp of the dispatcher; at most GM_POLL_MAX jobs a turn.
+ */
+#ifndef GM_CORE_START_H
+#define GM_CORE_START_H
+
+#include "check.h"
+#include "complete.h"
+#include "journal.h"
+#include "publish.h"
+#include "workspace.h"
+
+/* Was this position cancelled before it was polled? One thread; the list is short and mostly empty. */
+GM_DEV bool gm_cancel_find(const struct gm_disp *d, uint32_t lane, uint64_t position)
+{
+    for (uint32_t i = 0; i < GM_CANCELS_MAX; i++) {
+        const struct gm_cancel *c = &d->cancel[i];
+        if (c->live && c->lane == lane && c->position == position)
+            return true;
+    }
+    return false;
+}
+/* Drops what lies before a position that poll has passed. */
+GM_DEV void gm_cancel_forget(struct gm_disp *d, uint32_t lane, uint64_t before)
+{
+    for (uint32_t i = 0; i < GM_CANCELS_MAX; i++) {
+        struct gm_cancel *c = &d->cancel[i];
+        if (c->live && c->lane == lane && (int64_t)(before - c->position) > 0) {
+            c->live = 0;
+            d->cancels--;
+        }
+    }
+}
+
+/* Fills an entry; returns its generation. One SIMT lane per job. */
+GM_DEV uint32_t gm_start_entry(const struct gm_core *core, struct gm_disp *d, const struct gm_lane_row *lane,
+                               struct gm_job *job, uint32_t index, uint64_t pool_offset, const struct gm_plan *plan)
+{
+    struct gm_entry *entry = gm_entry_at(core, index);
+    const uint32_t generation = (d->entry_generation[index] + 1u) & 0xffu;
+    d->entry_generation[index] = (uint8_t)generation;
+    d->entry_widest[index] = (uint16_t)plan->widest;
+    d->entry_lane[index] = (uint16_t)(job->lane | (plan->workspace > GM_ENTRY_SCRATCH ? GM_LANE_POOL : 0u));
+    job->entry = (uint16_t)index;
+    job->workspace_bytes = plan->workspace;
+    if (plan->workspace > GM_ENTRY_SCRATCH) {
+        job->marks |= GM_MARK_POOL;
+        job->workspace = (uint64_t)(uintptr_t)core->workspace + pool_offset;
+    } else {
+        job->workspace = (uint64_t)(uintptr_t)(core->scratch + (uint64_t)index * GM_ENTRY_SCRATCH);
+    }
+    entry->job = *job;
+    entry->generation = generation;
+    gm_store_relaxed_u64(&entry->arrived, 0);
+    gm_store_relaxed_u64(&entry->next_tile, job->shares);
+    gm_store_relaxed_u32(&entry->abort, 0);
+    gm_store_relaxed_u32((uint32_t *)&entry->status, 0);
+    if (job->marks & GM_MARK_HOST)
+        gm_journal_started(lane, job->position); /* ordered by the system fence of gm_start_publish */
+    return generation;
+}
+
+/* Publishes one phase for every SIMT lane that holds one (shares 0: none), all behind one fence. Whole warp. */
+GM_DEV void gm_start_publish(const struct gm_core *core, struct gm_disp *d, uint32_t shares, uint32_t index,
+                             uint32_t generation, bool host)
+{
+    const uint32_t before = gm_scan_exclusive(shares);
+    const uint32_t total = gm_shfl_u32(before + shares, GM_WARP - 1u);
+    const uint64_t base = d->published, mask = ((uint64_t)1 << core->tickets_log2) - 1u;
+    /* Release: entries before tickets. A job on host memory needs the system scope: acquire, because the host wrote its
+     * data before the descriptor; release, because STARTED must be in the journal before the first effect that
+     * outlives this process. Jobs without host memory have neither, and the wider fence costs 0.9 us. */
+    if (gm_ballot(host) != 0)
+        gm_fence_sys();
+    else
+        gm_fence_gpu();
+    gm_syncwarp();
+    if (shares == 1) {
+        const uint64_t p = base + before;
+        gm_publish_store(&core->slots[p & mask], gm_slot_make(gm_lap(p, core->tickets_log2), generation, index, 0));
+    }
+    const uint32_t phases = gm_ballot(shares != 0);
+    for (uint32_t wide = gm_ballot(shares > 1); wide != 0; wide &= wide - 1u) {
+        const uint32_t who = gm_lowest_one(wide);
+        gm_publish(core, base + gm_shfl_u32(before, who), gm_shfl_u32(generation, who), gm_shfl_u32(index, who),
+                   gm_shfl_u32(shares, who));
+    }
+    gm_syncwarp();
+    if (gm_lane_id() == 0) {
+        d->published += total;
+        d->counters.tickets += total;
+        d->counters.phases += gm_count_ones(phases);
+    }
+    gm_syncwarp();
+}
+
+/* What became of one slot of the stage. */
+struct gm_verdict {
+    int32_t status; /* refused when not OK */
+    uint32_t want;  /* ring credit; 0: no job */
+    bool answered;  /* this slot gets a completion, now or from its job */
+    bool pool;      /* the job needs the workspace pool */
+    bool wide;
+};
+
+GM_DEV struct gm_verdict gm_start_judge(const struct gm_core *core, const struct gm_disp *d, uint32_t lane_index,
+                                        uint32_t k, uint32_t count, struct gm_job *job, struct gm_plan *plan)
+{
+    const uint32_t word0 = gm_poll_word(d, k, GM_W_OP);
+    const uint32_t before = k > 0 ? gm_poll_word(d, k - 1u, GM_W_OP) : GM_DESC_WIDE_MARK;
+    struct gm_verdict v = {GM_OK, 0, true, false, false};
+    if ((word0 & 0xffffu) == GM_DESC_WIDE_MARK) {
+        /* The second half of the slot before; alone it is answered as what it is. */
+        v.answered = (before & 0xffffu) == GM_DESC_WIDE_MARK || !(before >> 24 & GM_FLAG_WIDE);
+        v.status = GM_EINVAL;
+        return v;
+    }
+    v.wide = (word0 >> 24 & GM_FLAG_WIDE) && k + 1u < count &&
+             (gm_poll_word(d, k + 1u, GM_W_OP) & 0xffffu) == GM_DESC_WIDE_MARK;
+    v.status = gm_check(core, d, lane_index, k, v.wide, job, plan);
+    if (v.status == GM_OK && d->cancels != 0 && gm_cancel_find(d, lane_index, job->position))
+        v.status = GM_ECANCELLED;
+    if (v.status == GM_OK) {
+        v.want = plan->widest;
+        v.pool = plan->workspace > GM_ENTRY_SCRATCH;
+    }
+    return v;
+}
+
+/* The longest prefix of the chunk whose resources are there now, as a count of slots. A job on the workspace pool
+ * starts in a chunk of its own, because its reservation may fail after others took theirs. Whole warp. */
+GM_DEV uint32_t gm_start_prefix(const struct gm_core *core, struct gm_disp *d, uint32_t slots, const struct gm_verdict *v)
+{
+    const uint32_t lane = gm_lane_id(), one = v->want != 0 ? 1u : 0u;
+    const uint32_t credit = gm_scan_exclusive(v->want) + v->want, entries = gm_scan_exclusive(one) + one;
+    const uint32_t first_pool = gm_lowest_one(gm_ballot(v->pool && lane < slots));
+    const uint32_t wide = gm_ballot(v->wide);
+    uint32_t bound = slots;
+    if (first_pool < slots)
+        bound = first_pool == 0 ? (GM_WARP > 1u && (wide & 1u) ? 2u : 1u) : first_pool;
+    const bool fits = lane < bound && credit <= d->credit && entries <= d->free_entries;
+    const uint32_t run = gm_lowest_zero(gm_ballot(fits));
+    const uint32_t count = run < bound ? run : bound;
+    if (count > 0 && !gm_room(core, d, gm_shfl_u32(credit, count - 1u)))
+        return 0;
+    return count;
+}
+
+/* Chunk of up to GM_WARP slots of the stage, from slot base on. Returns how many were consumed. Whole warp. */
+GM_DEV uint32_t gm_start_chunk(const struct gm_core *core, struct gm_disp *d, uint32_t lane_index, uint32_t base,
+                               uint32_t count)
+{
+    struct gm_lane_row *lane = &d->lane[lane_index];
+    const uint32_t k = base + gm_lane_id(), slots = count - base < GM_WARP ? count - base : GM_WARP;
+    struct gm_job job;
+    struct gm_plan plan = {0, 0};
+    struct gm_verdict v = {GM_OK, 0, false, false, false};
+    if (k < count)
+        v = gm_start_judge(core, d, lane_index, k, count, &job, &plan);
+    uint32_t taken = gm_start_prefix(core, d, slots, &v);
+    uint64_t pool_offset = 0;
+    if (taken > 0 && (gm_ballot(v.pool) & 1u)) {
+        bool got = true;
+        if (gm_lane_id() == 0)
+            got = gm_workspace_take(d, plan.workspace, &pool_offset);
+        if (!(gm_ballot(got) & 1u))
+            taken = 0;
+    }
+    const bool mine = gm_lane_id() < taken, start = mine && v.want != 0;
+    const bool refuse = mine && v.answered && v.status != GM_OK;
+    const uint32_t rank = gm_scan_exclusive(start ? 1u : 0u), credit = gm_scan_exclusive(start ? v.want : 0u);
+    uint32_t index = 0, generation = 0;
+    if (refuse)
+        gm_complete_refused(lane, lane->head + k, v.status);
+    if (start) {
+        index = d->free_entry[d->free_entries - 1u - rank];
+        generation = gm_start_entry(core, d, lane, &job, index, pool_offset, &plan);
+    }
+    const uint32_t starts = gm_ballot(start), started = gm_count_ones(starts), refused = gm_count_ones(gm_ballot(refuse));
+    const uint32_t used = gm_shfl_u32(credit + (start ? v.want : 0u), GM_WARP - 1u);
+    if (starts != 0)
+        gm_start_publish(core, d, start ? job.shares : 0u, index, generation, start && (job.marks & GM_MARK_HOST));
+    /* Nothing of a job without host memory outlives this process but its completion, so its mark need not come before
+     * its tickets; the fence would wait for it. */
+    if (start && !(job.marks & GM_MARK_HOST))
+        gm_journal_started(lane, job.position);
+    gm_syncwarp();
+    if (gm_lane_id() == 0) {
+        d->free_entries -= started;
+        d->credit -= used;
+        d->counters.started += started;
+        d->counters.refused += refused;
+        d->counters.polled += started + refused;
+        d->counters.entries += started;
+        if (d->counters.entries > d->counters.entries_high)
+            d->counters.entries_high = d->counters.entries;
+        lane->completed += refused;
+    }
+    gm_syncwarp();
+    return taken;
+}
+
+/* Everything complete at the head of a lane. Returns slots consumed; d->held_lane says whether the next job waits. */
+GM_DEV uint32_t gm_start(const struct gm_core *core, struct gm_disp *d, uint32_t lane_index, uint32_t count)
+{
+    struct gm_lane_row *lane = &d->lane[lane_index];
+    uint32_t consumed = 0;
+    /* Never split a wide descriptor whose second half is not there yet. */
+    if (count > 0) {
+        const uint32_t last = gm_poll_word(d, count - 1u, GM_W_OP);
+        if ((last & 0xffffu) != GM_DESC_WIDE_MARK && (last >> 24 & GM_FLAG_WIDE))
+            count--;
+    }
+    bool held = false;
+    while (consumed < count && !held) {
+        const uint32_t slots = count - consumed < GM_WARP ? count - consumed : GM_WARP;
+        const uint32_t taken = gm_start_chunk(core, d, lane_index, consumed, count);
+        held = taken < slots;
+        consumed += taken;
+    }
+    gm_syncwarp();
+    if (gm_lane_id() == 0) {
+        d->held_lane = held && consumed == 0 ? lane_index + 1u : 0u;
+        d->counters.held += held && consumed == 0 ? 1u : 0u;
+        lane->head += consumed;
+        if (d->cancels != 0 && consumed != 0)
+            gm_cancel_forget(d, lane_index, lane->head);
+    }
+    gm_syncwarp();
+    return consumed;
+}
+
+#endif

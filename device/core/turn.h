@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One turn of the dispatcher: look everywhere once, do a bounded amount of work, wait for nothing. Every step is try
+ * or skip, so the admin lane is served whatever the lanes hold. Whole warp.
+ */
+#ifndef GM_CORE_TURN_H
+#define GM_CORE_TURN_H
+
+#include "admin.h"
+#include "policy.h"
+
+enum gm_turn_result {
+    GM_TURN_WORKED,
+    GM_TURN_EMPTY, /* nothing was there, or nothing could be done now */
+    GM_TURN_PARK,  /* nothing for idle_ns; every lane says asleep and was looked at once more */
+    GM_TURN_STOP   /* stop tickets are out; the caller leaves after its workers */
+};
+
+/* How many messages a fetch brought, from the inbox's head on. Whole warp, same answer for all. */
+GM_DEV uint32_t gm_inbox_count(const struct gm_core *core, const struct gm_disp *d, const struct gm_fetch *f)
+{
+    uint32_t count = 0;
+    if (f->inbox_base != (uint32_t)d->inbox_head)
+        return 0;
+    for (uint32_t r = 0; r < GM_INBOX_TAKE / GM_WARP; r++) {
+        const bool valid = gm_inbox_valid(core, d->inbox_head + r * GM_WARP + gm_lane_id(), f->inbox[r]);
+        const uint32_t run = gm_lowest_zero(gm_ballot(valid));
+        count += run < GM_WARP ? run : GM_WARP;
+        if (run < GM_WARP)
+            break;
+    }
+    return count;
+}
+
+/* Finished jobs give back what they held. mine: this SIMT lane has one. Whole warp. */
+GM_DEV void gm_inbox_done(const struct gm_core *core, struct gm_disp *d, bool mine, uint32_t entry_index)
+{
+    const uint32_t dones = gm_ballot(mine), rank = gm_scan_exclusive(mine ? 1u : 0u);
+    const uint32_t credit = mine ? d->entry_widest[entry_index] : 0u;
+    const uint32_t credits = gm_shfl_u32(gm_scan_exclusive(credit) + credit, GM_WARP - 1u);
+    bool pool = false;
+    if (mine) {
+        pool = (d->entry_lane[entry_index] & GM_LANE_POOL) != 0;
+        d->free_entry[d->free_entries + rank] = (uint16_t)entry_index;
+        gm_private_add(&d->lane[d->entry_lane[entry_index] & ~GM_LANE_POOL].completed, 1);
+        d->entry_lane[entry_index] = GM_LANE_NONE;
+    }
+    for (uint32_t pools = gm_ballot(pool); pools != 0; pools &= pools - 1u) {
+        const struct gm_job *job = &gm_entry_at(core, gm_shfl_u32(entry_index, gm_lowest_one(pools)))->job;
+        if (gm_lane_id() == 0)
+            gm_workspace_give(d, job->workspace - (uint64_t)(uintptr_t)core->workspace, job->workspace_bytes);
+    }
+    gm_syncwarp();
+    if (gm_lane_id() == 0) {
+        d->free_entries += gm_count_ones(dones);
+        d->credit += credits;
+        d->counters.completed += gm_count_ones(dones);
+        d->counters.entries -= gm_count_ones(dones);
+    }
+    gm_syncwarp();
+}
+
+/* Messages of a turn: phases that are done get their next one published, jobs that are done give everything back.
+ * Returns how many of count were taken: phases that find no room stop it. Whole warp. */
+GM_DEV uint32_t gm_inbox_take(const struct gm_core *core, struct gm_disp *d, const uint64_t *words, uint32_t count)
+{
+    uint32_t taken = 0;
+    bool blocked = false;
+    if (count != 0)
+        gm_inbox_acquire();
+    for (uint32_t r = 0; r < GM_INBOX_TAKE / GM_WARP && taken < count && !blocked; r++) {
+        uint32_t here = count - taken < GM_WARP ? count - taken : GM_WARP;
+        const uint32_t entry_index = (uint32_t)words[r] & 0xfffu;
+        const bool is_next = ((uint32_t)words[r] >> 31) == GM_INBOX_NEXT;
+        const uint32_t next = gm_lane_id() < here && is_next ? d->entry_widest[entry_index] : 0u;
+        const uint32_t nexts = gm_ballot(next != 0);
+        if (nexts != 0) {
+            const uint32_t tickets = gm_shfl_u32(gm_scan_exclusive(next) + next, GM_WARP - 1u);
+            blocked = !gm_room(core, d, tickets);
+            if (blocked) {
+                here = gm_lowest_one(nexts); /* what stands before the first phase that does not fit yet */
+            } else {
+                if (next != 0) {
+                    struct gm_entry *entry = gm_entry_at(core, entry_index);
+                    entry->job.phase = (uint16_t)(entry->job.phase + 1u);
+                    gm_store_relaxed_u64(&entry->next_tile, next);
+                }
+                gm_start_publish(core, d, next, entry_index, next != 0 ? d->entry_generation[entry_index] : 0u, false);
+            }
+        }
+        if (here != 0)
+            gm_inbox_done(core, d, gm_lane_id() < here && !is_next, entry_index);
+        taken += here;
+    }
+    gm_syncwarp();
+    if (gm_lane_id() == 0)
+        d->inbox_head += taken;
+    gm_syncwarp();
+    return taken;
+}
+
+/* A sleeping client is woken when more is complete than it has reaped. Level, not edge: looked at again every turn, so
+ * that neither order of "client arms" and "job completes" loses the wake. One thread. */
+GM_DEV bool gm_wake_due(const struct gm_disp *d, struct gm_lane_row *lane)
+{
+    const uint64_t reaped = d->side[GM_SIDE_WAIT].w[0] | (uint64_t)d->side[GM_SIDE_WAIT].w[1] << 32;
+    if (d->side[GM_SIDE_WAIT].w[2] != 1u || reaped == lane->completed || lane->wake_sent == reaped)
+        return false;
+    lane->wake_sent = reaped;
+    return true;
+}
+
+/* The counters go out for gridmilld, who reads them without asking. Whole warp, or one thread after another. */
+GM_DEV void gm_counters_store(const struct gm_core *core, const struct gm_disp *d)
+{
+    const uint64_t *from = (const uint64_t *)&d->counters;
+    uint64_t *to = (uint64_t *)core->device_counters;
+    for (uint32_t i = gm_lane_id(); i < sizeof(struct gm_device_counters) / 8u; i += GM_WARP)
+        gm_store_relaxed_sys_u64(&to[i], from[i]);
+}
+
+/* Sets or clears the asleep flag of every open lane and of the admin lane. Whole warp. */
+GM_DEV void gm_park_flag(const struct gm_core *core, struct gm_disp *d, uint32_t asleep)
+{
+    for (uint32_t i = gm_lane_id(); i < d->lane_top; i += GM_WARP)
+        if (d->lane[i].header)
+            gm_store_relaxed_sys_u32(&d->lane[i].header->asleep, asleep);
+    gm_syncwarp();
+    if (gm_lane_id() == 0) {
+        gm_store_relaxed_sys_u32(&core->admin_header->asleep, asleep);
+        d->asleep = asleep;
+    }
+    gm_syncwarp();
+}
+
+/* Says asleep in every lane and looks once more; false (and awake again) when something came meanwhile. The fence
+ * between is the dispatcher's half of the doorbell: the client's is between its publication and its look at the
+ * flag, so one of the two sees the other. Whole warp. */
+GM_DEV bool gm_park(const struct gm_core *core, struct gm_disp *d)
+{
+    gm_park_flag(core, d, 1);
+    gm_fence_sys();
+    bool found = false;
+    for (uint32_t i = gm_lane_id(); i < d->lane_top; i += GM_WARP) {
+        const struct gm_lane_row *lane = &d->lane[i];
+        if (!lane->header)
+            continue;
+        const struct gm_granule g = gm_load16_sys(gm_poll_granule(lane, lane->head, 0));
+        const struct gm_granule wait = gm_load16_sys(&lane->header->wait);
+        found = found || g.w[3] == gm_lap(lane->head, lane->slots_log2);
+        found = found || (wait.w[2] == 1u && (wait.w[0] | (uint64_t)wait.w[1] << 32) != lane->completed);
+    }
+    const struct gm_granule admin = gm_load16_sys(&core->admin_sq[d->admin_head & (GM_ADMIN_SLOTS - 1u)].g[0]);
+    found = found || admin.w[3] == gm_lap(d->admin_head, GM_ADMIN_SLOTS_LOG2);
+    found = found || gm_inbox_valid(core, d->inbox_head, gm_inbox_load(core, d->inbox_head));
+    if (gm_ballot(found) != 0) {
+        gm_park_flag(core, d, 0);
+        return false;
+    }
+    return true;
+}
+
+/* Stop tickets, one per worker, behind everything published. Their credit is never lent, so only acknowledgements can
+ * be missing. Whole warp. */
+GM_DEV bool gm_stop_publish(const struct gm_core *core, struct gm_disp *d)
+{
+    if (!gm_room(core, d, core->workers))
+        return false;
+    gm_fence_sys();
+    gm_syncwarp();
+    gm_publish(core, d->published, 0, GM_STOP_ENTRY, core->workers);
+    gm_syncwarp();
+    if (gm_lane_id() == 0) {
+        d->published += core->workers;
+        d->stopping = 0;
+    }
+    gm_syncwarp();
+    return true;
+}
+
+/* Before the first turn, and after a sleep: what was loaded before it is of no use. */
+GM_DEV void gm_turn_begin(const struct gm_core *core, const struct gm_disp *d, struct gm_fetch *f)
+{
+    gm_poll_issue(core, d, gm_policy_pick(d), 0, 0, f);
+}
+
+GM_DEV enum gm_turn_result gm_turn(const struct gm_core *core, struct gm_disp *d, struct gm_fetch *f)
+{
+    const uint32_t lane_index = f->lane, width = f->width;
+    struct gm_lane_row *lane = lane_index == GM_LANE_NONE ? NULL : &d->lane[lane_index];
+    uint64_t inbox[GM_INBOX_TAKE / GM_WARP];
+    gm_poll_land(d, f);
+    /* While a lane waits for a resource no other takes it, though its slots were asked for before that was known. */
+    const bool held_back = d->held_lane != 0 && d->held_lane != lane_index + 1u;
+    const bool current = lane && lane->header && f->base == (uint32_t)lane->head && !d->stopping && !held_back;
+    const uint32_t complete = current ? gm_poll_complete(d, lane, width) : 0;
+    const uint32_t messages = gm_inbox_count(core, d, f);
+    const bool admin = gm_admin_ready(d, f->admin_base);
+    for (uint32_t r = 0; r < GM_INBOX_TAKE / GM_WARP; r++)
+        inbox[r] = f->inbox[r];
+    if (gm_lane_id() == 0) {
+        d->now_ns = gm_now_ns();
+        d->counters.turns++;
+        d->wake = 0;
+        if (current)
+            gm_policy_served(d, lane_index, complete);
+    }
+    gm_syncwarp();
+    const uint32_t next_lane = gm_policy_pick(d);
+    gm_poll_issue(core, d, next_lane, next_lane == lane_index ? complete : 0, messages, f);
+
+    uint32_t work = 0;
+    if (complete != 0)
+        work += gm_start(core, d, lane_index, complete);
+    if (messages != 0)
+        work += gm_inbox_take(core, d, inbox, messages);
+    if (admin)
+        work += gm_admin(core, d);
+    if (gm_lane_id() == 0) {
+        if (current && gm_wake_due(d, lane)) {
+            d->wake = 1;
+            d->counters.wakes++;
+        }
+        if (work != 0)
+            d->last_work_ns = d->now_ns;
+    }
+    gm_syncwarp();
+    if ((d->counters.turns & 63u) == 0)
+        gm_counters_store(core, d);
+    if (d->stopping)
+        return gm_stop_publish(core, d) ? GM_TURN_STOP : GM_TURN_EMPTY;
+    if (work != 0)
+        return GM_TURN_WORKED;
+    const bool in_flight = d->free_entries != core->entries_count;
+    if (d->now_ns - d->last_work_ns < core->idle_ns || (in_flight && !core->park_in_flight) || complete != 0)
+        return GM_TURN_EMPTY;
+    gm_counters_store(core, d);
+    return gm_park(core, d) ? GM_TURN_PARK : GM_TURN_EMPTY;
+}
+
+#endif

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A worker thread of the CPU device: draw, run, arrive, for ever, until a stop ticket. Holds one ticket at a time and
+ * never waits for another worker.
+ */
+#include <errno.h>
+#include <linux/futex.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "core/arrive.h"
+#include "core/complete.h"
+#include "cpu.h"
+#include "core/draw.h"
+#include "core/journal.h"
+#include "run.h"
+
+/* The half of a ticket slot that carries the lap; a worker sleeps on it. */
+static uint32_t *lap_word(const struct gm_core *core, uint64_t ticket)
+{
+    uint32_t *word = (uint32_t *)(void *)&core->slots[ticket & ((UINT64_C(1) << core->tickets_log2) - 1u)];
+    return __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? word + 1 : word;
+}
+
+static uint64_t wait_for_slot(struct gm_worker *w, uint64_t ticket)
+{
+    struct gm_device *device = w->device;
+    const struct gm_core *core = &device->core;
+    uint64_t slot;
+    if (gm_draw_try(core, ticket, &slot))
+        return slot;
+    gm_journal_worker(core, w->index, w->busy_ns, 0, 0);
+    for (const uint64_t end = gm_now_ns() + device->spin_ns; gm_now_ns() < end;) {
+        if (gm_draw_try(core, ticket, &slot))
+            return slot;
+        __builtin_ia32_pause();
+    }
+    uint32_t *waiting = &device->waiting[ticket & ((UINT64_C(1) << core->tickets_log2) - 1u)];
+    for (;;) {
+        const uint32_t seen = gm_load_relaxed_u32(lap_word(core, ticket));
+        gm_store_relaxed_u32(waiting, 1);
+        gm_fence_sys(); /* pairs with the fence between publication and the look at waiting in wake_workers */
+        if (gm_draw_try(core, ticket, &slot))
+            return slot;
+        syscall(SYS_futex, lap_word(core, ticket), FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0);
+    }
+}
+
+static void op_share(struct gm_run *run)
+{
+    switch (run->job->op) {
+#define OP(id, name, shape, types, result, work, tile_bytes, tolerance, help)                                          \
+    case id:                                                                                                           \
+        gm_op_##name##_share(run);                                                                                     \
+        break;
+#include "ops.def"
+#undef OP
+    }
+}
+
+static void op_finish(struct gm_run *run)
+{
+    switch (run->job->op) {
+#define OP(id, name, shape, types, result, work, tile_bytes, tolerance, help)                                          \
+    case id:                                                                                                           \
+        gm_op_##name##_finish(run);                                                                                    \
+        break;
+#include "ops.def"
+#undef OP
+    }
+}
+
+/* After the last share of a phase: the next phase, or the answer. */
+static void finish_phase(struct gm_device *device, struct gm_run *run, struct gm_entry *entry)
+{
+    const struct gm_job *job = run->job;
+    int32_t status = (int32_t)gm_load_relaxed_u32((uint32_t *)&entry->status);
+    if (gm_load_relaxed_u32(&entry->abort) != 0)
+        status = GM_ECANCELLED;
+    if (status == GM_OK) {
+        op_finish(run);
+        status = run->status;
+    }
+    if (status == GM_OK && job->phase + 1u < job->phases) {
+        gm_arrive_next_phase(&device->core, entry, job);
+    } else {
+        gm_complete(job, run->result, status);
+        gm_inbox_push(&device->core, GM_INBOX_DONE, job->entry);
+    }
+    gm_cpu_ring(device);
+}
+
+static void run_share(struct gm_worker *w, uint64_t slot)
+{
+    const struct gm_core *core = &w->device->core;
+    struct gm_entry *entry = gm_entry_at(core, gm_slot_entry(slot));
+    const struct gm_job job = entry->job;
+    struct gm_run run = {.job = &job, .entry = entry, .share = gm_slot_share(slot)};
+    if ((entry->generation & 0xffu) != gm_slot_generation(slot) || run.share >= job.shares) {
+        fprintf(stderr, "gridmill-device: ticket for entry %u names another job\n", gm_slot_entry(slot));
+        abort(); /* an invariant of the scheduler is gone; nothing this process answers could be trusted */
+    }
+    const uint64_t begin = gm_now_ns();
+    gm_journal_worker(core, w->index, w->busy_ns, job.lane + 1u, job.position);
+    op_share(&run);
+    if (gm_arrive(entry, &job))
+        finish_phase(w->device, &run, entry);
+    w->busy_ns += gm_now_ns() - begin;
+}
+
+void *gm_cpu_worker(void *arg)
+{
+    struct gm_worker *w = arg;
+    const struct gm_core *core = &w->device->core;
+    __atomic_fetch_add(&w->device->checked_in, 1, __ATOMIC_RELEASE);
+    for (;;) {
+        const uint64_t ticket = gm_draw(core);
+        const uint64_t slot = wait_for_slot(w, ticket);
+        gm_ack(core, ticket);
+        if (gm_slot_entry(slot) == GM_STOP_ENTRY)
+            break;
+        run_share(w, slot);
+    }
+    gm_journal_worker(core, w->index, w->busy_ns, 0, 0);
+    return NULL;
+}

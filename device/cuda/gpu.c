@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Which GPU this process owns: by index or UUID, with a lock file on the UUID so that no second process takes it, and
+ * what it looks like. Main thread.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "cuda/gpu.h"
+
+int gm_gpu_fail(char *text, int status, const char *what, cudaError_t error)
+{
+    snprintf(text, GM_ERROR_TEXT_MAX, "%s: %s", what, cudaGetErrorString(error));
+    return status;
+}
+
+static void uuid_text(const cudaUUID_t *uuid, char *text, size_t size)
+{
+    const unsigned char *b = (const unsigned char *)uuid->bytes;
+    snprintf(text, size, "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", b[0], b[1], b[2],
+             b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13], b[14], b[15]);
+}
+
+/* Held until the process ends. In a folder that everybody may write, so the name is opened before it is created. */
+static int lock(struct gm_device *device, const char *uuid, char *text)
+{
+    char path[128];
+    static const char *const folders[] = {"/run/lock", "/tmp"};
+    int fd = -1;
+    for (unsigned i = 0; i < 2 && fd < 0; i++) {
+        snprintf(path, sizeof path, "%s/gridmill-%s.lock", folders[i], uuid);
+        fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+        if (fd < 0 && errno == ENOENT)
+            fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
+    }
+    if (fd < 0) {
+        snprintf(text, GM_ERROR_TEXT_MAX, "lock file %s: %s", path, strerror(errno));
+        return GM_ESYSTEM;
+    }
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+        close(fd);
+        snprintf(text, GM_ERROR_TEXT_MAX, "another gridmill owns %.40s (lock file %.80s)", uuid, path);
+        return GM_EBUSY;
+    }
+    device->lock_fd = fd;
+    return GM_OK;
+}
+
+static int find(const char *name, int count, int *ordinal, char *text)
+{
+    const char *which = strncmp(name, "cuda:", 5) == 0 ? name + 5 : strcmp(name, "cuda") == 0 ? "0" : name;
+    char *end;
+    const long index = strtol(which, &end, 10);
+    if (*which != 0 && *end == 0 && index >= 0 && index < count) {
+        *ordinal = (int)index;
+        return GM_OK;
+    }
+    for (int i = 0; *end != 0 && i < count; i++) {
+        struct cudaDeviceProp p;
+        char uuid[48];
+        if (cudaGetDeviceProperties(&p, i) != cudaSuccess)
+            continue;
+        uuid_text(&p.uuid, uuid, sizeof uuid);
+        if (strcmp(uuid, which) == 0) {
+            *ordinal = i;
+            return GM_OK;
+        }
+    }
+    snprintf(text, GM_ERROR_TEXT_MAX, "no GPU %.60s; this machine has %d", which, count);
+    return GM_ENODEVICE;
+}
+
+int gm_gpu_choose(struct gm_device *device, const char *name, char *text)
+{
+    int count = 0;
+    char uuid[48];
+    const cudaError_t error = cudaGetDeviceCount(&count);
+    if (error != cudaSuccess)
+        return gm_gpu_fail(text, GM_ENODEVICE, "no usable GPU", error);
+    int status = find(name, count, &device->ordinal, text);
+    if (status != GM_OK)
+        return status;
+    cudaError_t set = cudaGetDeviceProperties(&device->properties, device->ordinal);
+    if (set != cudaSuccess)
+        return gm_gpu_fail(text, GM_ENODEVICE, "GPU properties", set);
+    if (!device->properties.cooperativeLaunch || device->properties.major < 8) {
+        snprintf(text, GM_ERROR_TEXT_MAX, "%.60s has compute capability %d.%d; 8.0 is needed", device->properties.name,
+                 device->properties.major, device->properties.minor);
+        return GM_ENODEVICE;
+    }
+    uuid_text(&device->properties.uuid, uuid, sizeof uuid);
+    status = lock(device, uuid, text);
+    if (status != GM_OK)
+        return status;
+    set = cudaSetDevice(device->ordinal);
+    return set == cudaSuccess ? GM_OK : gm_gpu_fail(text, GM_ENODEVICE, "GPU context", set);
+}
+
+int gm_gpu_driver(struct gm_device *device, char *text)
+{
+    enum cudaDriverEntryPointQueryResult found;
+    CUmoduleLoadingMode mode;
+    if (cudaGetDriverEntryPointByVersion("cuStreamWaitValue32", (void **)&device->driver.wait_value, 12000,
+                                         cudaEnableDefault, &found) != cudaSuccess ||
+        cudaGetDriverEntryPointByVersion("cuModuleGetLoadingMode", (void **)&device->driver.loading_mode, 12000,
+                                         cudaEnableDefault, &found) != cudaSuccess ||
+        !device->driver.wait_value || !device->driver.loading_mode) {
+        snprintf(text, GM_ERROR_TEXT_MAX, "the driver lacks cuStreamWaitValue32 or cuModuleGetLoadingMode");
+        return GM_ENODEVICE;
+    }
+    /* The first launch of a lazily loaded kernel would hang beside the resident one. */
+    if (device->driver.loading_mode(&mode) != CUDA_SUCCESS || mode != CU_MODULE_EAGER_LOADING) {
+        snprintf(text, GM_ERROR_TEXT_MAX, "modules are loaded lazily; CUDA_MODULE_LOADING=EAGER did not take effect");
+        return GM_EINTERNAL;
+    }
+    return GM_OK;
+}
+
+void gm_gpu_describe(const struct gm_device *device, struct gm_control_hello *hello)
+{
+    int driver = 0;
+    (void)cudaDriverGetVersion(&driver);
+    hello->backend = GM_BACKEND_CUDA;
+    hello->workers = device->blocks - 1u;
+    hello->threads = GM_CUDA_THREADS;
+    hello->memory_bytes = device->properties.totalGlobalMem;
+    hello->workspace_bytes = device->core.workspace_bytes;
+    snprintf(hello->name, sizeof hello->name, "%.63s", device->properties.name);
+    uuid_text(&device->properties.uuid, hello->uuid, sizeof hello->uuid);
+    snprintf(hello->detail, sizeof hello->detail, "sm_%d%d, driver for CUDA %d.%d, %s reads", device->properties.major,
+             device->properties.minor, driver / 1000, driver % 1000 / 10, device->bulk ? "bulk" : "plain");
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The CUDA device behind backend.h, shared by its files. All CUDA calls come from the main thread; the two host
+ * functions that streams run only write eventfds.
+ */
+#ifndef GM_CUDA_GPU_H
+#define GM_CUDA_GPU_H
+
+#include <cuda.h>
+#include <cuda_runtime_api.h>
+
+#include "backend.h"
+#include "cuda/kernel.h"
+
+/* Driver calls that the runtime does not wrap, found through it, so that nothing links libcuda. */
+struct gm_driver {
+    CUresult (*wait_value)(CUstream, CUdeviceptr, cuuint32_t, unsigned int);
+    CUresult (*loading_mode)(CUmoduleLoadingMode *);
+};
+
+struct gm_device {
+    struct gm_driver driver;
+    int ordinal, lock_fd;
+    struct cudaDeviceProp properties;
+    cudaStream_t kernel_stream, wake_stream, memory_stream;
+    struct gm_core core; /* given to every launch */
+    /* device memory */
+    void *tables; /* counters, state, rings, inbox, entries, scratch: one allocation */
+    void *workspace;
+    /* host memory */
+    uint8_t *region;          /* registered */
+    uint32_t *checkin, *wake; /* pinned and mapped */
+    const struct gm_lane_header *admin_header;
+    uint32_t blocks, shared_bytes, launch, bulk;
+    bool resident;   /* launched and not yet joined */
+    bool wake_armed; /* a stream waits for wake == wake_next */
+    uint32_t wake_next;
+    int daemon_wake_fd; /* written by the wake host function, for gridmilld */
+    int doorbell_fd;
+    int notice_fd; /* written by both host functions, for service() */
+    int epoll_fd;  /* notice and doorbell together: what event_fd() returns */
+};
+
+int gm_gpu_fail(char *text, int status, const char *what, cudaError_t error);
+
+/* gpu.c: which GPU, and nobody else's. */
+int gm_gpu_choose(struct gm_device *device, const char *name, char *text);
+void gm_gpu_describe(const struct gm_device *device, struct gm_control_hello *hello);
+int gm_gpu_driver(struct gm_device *device, char *text);
+
+/* memory.c */
+int gm_gpu_make_core(struct gm_device *device, const struct gm_device_config *config, char *text);
+void gm_gpu_release(struct gm_device *device);
+int gm_gpu_map(struct gm_device *device, void *host, uint64_t bytes, uint64_t *address, char *text);
+int gm_gpu_unmap(struct gm_device *device, void *host, uint64_t bytes, char *text);
+int gm_gpu_alloc(struct gm_device *device, uint64_t bytes, uint64_t *address, char *text);
+void gm_gpu_free(struct gm_device *device, uint64_t address);
+
+/* wake.c: a sleeping gridmilld is woken with nobody polling. */
+int gm_wake_arm(struct gm_device *device, char *text);
+/* Before anything is freed or unregistered: a pending wait would hang that call. */
+int gm_wake_drain(struct gm_device *device, char *text);
+
+#endif

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The resident kernel. Block 0 is the dispatcher: one warp runs the turns of device/core, with its state in shared
+ * memory. Every other block is a worker: one warp draws a ticket and loads the job, the whole block runs the share,
+ * one thread arrives and answers. All blocks meet only at check-in and at the end, behind the stop tickets.
+ */
+#include <cooperative_groups.h>
+
+#include "core/arrive.h"
+#include "core/draw.h"
+#include "core/turn.h"
+#include "cuda/kernel.h"
+#include "cuda/pipeline.cuh"
+
+/* Dynamic shared memory of every block: a worker's scratch, or the dispatcher's state. */
+#define GM_KERNEL_SHARED                                                                                               \
+    (GM_BLOCK_SCRATCH > sizeof(struct gm_disp) ? (uint32_t)GM_BLOCK_SCRATCH : (uint32_t)sizeof(struct gm_disp))
+
+/* Moves the dispatcher's state between launches: global memory <-> shared memory, by all threads of the block. */
+static __device__ void copy_disp(struct gm_disp *to, const struct gm_disp *from)
+{
+    const uint4 *source = (const uint4 *)from;
+    uint4 *target = (uint4 *)to;
+    for (uint32_t i = threadIdx.x; i < sizeof(struct gm_disp) / 16u; i += blockDim.x)
+        target[i] = source[i];
+    __syncthreads();
+}
+
+static __device__ void dispatch(const struct gm_launch *launch, struct gm_disp *d)
+{
+    const struct gm_core *core = &launch->core;
+    copy_disp(d, core->saved);
+    if (threadIdx.x < GM_WARP) {
+        if (threadIdx.x == 0) {
+            d->counters.launches++;
+            d->last_work_ns = gm_now_ns();
+        }
+        struct gm_fetch fetch;
+        gm_park_flag(core, d, 0);
+        gm_turn_begin(core, d, &fetch);
+        for (;;) {
+            const enum gm_turn_result result = gm_turn(core, d, &fetch);
+            if (d->wake && threadIdx.x == 0)
+                /* Release: the completions that the sleeper is woken for come first. */
+                gm_store_release_sys_u32(launch->wake, gm_load_relaxed_sys_u32(launch->wake) + 1u);
+            if (result == GM_TURN_STOP)
+                break;
+            if (result == GM_TURN_PARK) {
+                if (threadIdx.x == 0)
+                    d->counters.parks++;
+                gm_syncwarp();
+                while (!gm_stop_publish(core, d)) {
+                } /* nothing is in flight, so the acknowledgements are on their way */
+                break;
+            }
+        }
+        gm_counters_store(core, d);
+    }
+    __syncthreads();
+    copy_disp(core->saved, d);
+}
+
+/* Separately compiled, so that no op's registers or code enter another's, or this loop. */
+static __device__ __forceinline__ void op_share(struct gm_run *run)
+{
+    switch (run->job->op) {
+#define OP(id, name, shape, types, result, work, tile_bytes, tolerance, help)                                          \
+    case id:                                                                                                           \
+        gm_op_##name##_share(run);                                                                                     \
+        break;
+#include "ops.def"
+#undef OP
+    }
+}
+
+static __device__ __forceinline__ void op_finish(struct gm_run *run)
+{
+    switch (run->job->op) {
+#define OP(id, name, shape, types, result, work, tile_bytes, tolerance, help)                                          \
+    case id:                                                                                                           \
+        gm_op_##name##_finish(run);                                                                                    \
+        break;
+#include "ops.def"
+#undef OP
+    }
+}
+
+struct worker {
+    struct gm_job job;
+    struct gm_run run;
+    uint64_t slot, abort_status; /* abort_status: the entry's two words when the share began */
+    uint64_t busy_ns;
+    uint32_t last;
+};
+
+/* Draws, waits, acknowledges and loads the job: one warp; the block waits at its barrier. */
+static __device__ void fetch(const struct gm_core *core, struct worker *w, uint32_t worker)
+{
+    uint64_t slot = 0;
+    const uint32_t lane = gm_lane_id();
+    if (lane == 0) {
+        const uint64_t ticket = gm_draw(core);
+        if (!gm_draw_try(core, ticket, &slot)) {
+            gm_journal_worker(core, worker, w->busy_ns, 0, 0);
+            while (!gm_draw_try(core, ticket, &slot)) {
+            }
+        }
+        gm_ack(core, ticket);
+        w->slot = slot;
+    }
+    slot = gm_shfl_u64(slot, 0);
+    if (gm_slot_entry(slot) == GM_STOP_ENTRY)
+        return;
+    struct gm_entry *entry = gm_entry_at(core, gm_slot_entry(slot));
+    ((uint32_t *)&w->job)[lane] = gm_load_relaxed_u32((const uint32_t *)&entry->job + lane);
+    if (lane == 0)
+        w->abort_status = gm_load_relaxed_u64((const uint64_t *)&entry->abort);
+    gm_syncwarp();
+    if (lane == 0) {
+        w->run.entry = entry;
+        w->run.share = gm_slot_share(slot);
+        w->run.result = 0;
+        w->run.status = GM_OK;
+        w->run.aborted = (uint32_t)w->abort_status;
+        gm_journal_worker(core, worker, w->busy_ns, w->job.lane + 1u, w->job.position);
+    }
+}
+
+/* The entry's verdict so far: cancelled, an error from a share, or OK. */
+static __device__ int32_t verdict(uint64_t abort_status)
+{
+    return (uint32_t)abort_status != 0 ? GM_ECANCELLED : (int32_t)(abort_status >> 32);
+}
+
+/* The end of a share, by the whole block; thread 0 counts and answers. A job of one tile has nothing to count, and its
+ * verdict came with the job. */
+static __device__ void finish(const struct gm_core *core, struct worker *w)
+{
+    const struct gm_job *job = &w->job;
+    struct gm_entry *entry = w->run.entry;
+    int32_t before = verdict(w->abort_status);
+    if (job->shares != 1 || job->tiles > 1) {
+        if (threadIdx.x == 0) {
+            w->last = gm_arrive(entry, job);
+            if (w->last)
+                w->abort_status = gm_load_relaxed_u64((const uint64_t *)&entry->abort);
+        }
+        __syncthreads();
+        if (!w->last)
+            return;
+        before = verdict(w->abort_status);
+    }
+    if (before == GM_OK) {
+        op_finish(&w->run);
+        __syncthreads();
+    }
+    if (threadIdx.x == 0) {
+        const int32_t status = before != GM_OK ? before : w->run.status;
+        if (status == GM_OK && job->phase + 1u < job->phases) {
+            gm_arrive_next_phase(core, entry, job);
+        } else {
+            gm_complete(job, w->run.result, status);
+            gm_inbox_push(core, GM_INBOX_DONE, job->entry);
+        }
+    }
+}
+
+static __device__ void work(const struct gm_launch *launch, struct worker *w, uint8_t *scratch)
+{
+    const struct gm_core *core = &launch->core;
+    const uint32_t worker = blockIdx.x - 1u;
+    if (threadIdx.x == 0) {
+        w->run.job = &w->job;
+        w->run.scratch = scratch;
+        w->run.bulk = launch->bulk;
+        gm_pipe_init(&w->run.pipe);
+        w->busy_ns = core->workers_busy[worker];
+    }
+    for (;;) {
+        if (threadIdx.x < GM_WARP)
+            fetch(core, w, worker);
+        __syncthreads();
+        if (gm_slot_entry(w->slot) == GM_STOP_ENTRY)
+            break;
+        uint64_t begin = 0;
+        if (threadIdx.x == 0)
+            begin = gm_now_ns();
+        op_share(&w->run);
+        __syncthreads();
+        finish(core, w);
+        if (threadIdx.x == 0)
+            w->busy_ns += gm_now_ns() - begin;
+    }
+    if (threadIdx.x == 0) {
+        core->workers_busy[worker] = w->busy_ns;
+        gm_journal_worker(core, worker, w->busy_ns, 0, 0);
+    }
+}
+
+/* At 128 registers a thread no other kernel would find room beside this one, not even the driver's own memset. */
+extern "C" __global__ void __maxnreg__(GM_CUDA_REGISTERS) gm_resident(const __grid_constant__ struct gm_launch launch)
+{
+    extern __shared__ __align__(1024) uint8_t dynamic[];
+    __shared__ struct worker w;
+    if (threadIdx.x == 0)
+        gm_store_relaxed_sys_u32(&launch.checkin[blockIdx.x], launch.launch);
+    if (blockIdx.x == 0)
+        dispatch(&launch, (struct gm_disp *)dynamic);
+    else
+        work(&launch, &w, dynamic);
+    /* The kernel ends as one: nobody is left waiting for a ticket when the host takes over. */
+    cooperative_groups::this_grid().sync();
+}
+
+extern "C" const void *gm_kernel_address(void) { return (const void *)gm_resident; }
+extern "C" uint32_t gm_kernel_shared_bytes(void) { return GM_KERNEL_SHARED; }

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Reductions over tiles: packs to a value a thread, warp shuffles, one warp over the warps, one partial a tile at its
+ * own place in the workspace. The order is a function of n alone: the same from run to run, for every alignment, and
+ * for plain loads and bulk copies. Whole block; one barrier a tile.
+ *
+ * R, the reduction, gives: Word (elements as bits), Value (of a thread, warp, block, tile), padding(), zero(),
+ * combine(a, b), answer(run, r, value) by one thread, and a member struct Sum with add(pack) and total().
+ */
+#ifndef GM_PRIM_REDUCE_CUH
+#define GM_PRIM_REDUCE_CUH
+
+#include "cuda/pipeline.cuh"
+#include "cuda/prim/pack.cuh"
+
+#define GM_REDUCE_TILE ((uint32_t)GM_TILE_BYTES_sum)
+static_assert(GM_TILE_BYTES_min == GM_TILE_BYTES_sum && GM_TILE_BYTES_max == GM_TILE_BYTES_sum, "one reducer for all");
+
+/* 128-bit two's complement. */
+struct gm_wide {
+    uint64_t low, high;
+};
+
+__device__ __forceinline__ gm_wide gm_wide_add(gm_wide a, gm_wide b)
+{
+    gm_wide sum;
+    sum.low = a.low + b.low;
+    sum.high = a.high + b.high + (sum.low < a.low ? 1u : 0u);
+    return sum;
+}
+
+template <typename V> __device__ __forceinline__ V gm_shuffle(V v, int mask)
+{
+    return __shfl_xor_sync(0xffffffffu, v, mask);
+}
+template <> __device__ __forceinline__ gm_wide gm_shuffle<gm_wide>(gm_wide v, int mask)
+{
+    return {__shfl_xor_sync(0xffffffffu, v.low, mask), __shfl_xor_sync(0xffffffffu, v.high, mask)};
+}
+
+/* Every lane holds the result: both operands of each step are the same two values. */
+template <class R> __device__ __forceinline__ typename R::Value gm_warp_combine(typename R::Value v)
+{
+#pragma unroll
+    for (int mask = 16; mask > 0; mask /= 2)
+        v = R::combine(v, gm_shuffle(v, mask));
+    return v;
+}
+
+/* Values of the block's threads become one, in the first warp. A barrier. scratch: a Value per warp. */
+template <class R>
+__device__ __forceinline__ typename R::Value gm_block_combine(typename R::Value v, typename R::Value *scratch)
+{
+    v = gm_warp_combine<R>(v);
+    if ((threadIdx.x & 31u) == 0)
+        scratch[threadIdx.x / 32u] = v;
+    __syncthreads();
+    v = threadIdx.x < GM_BLOCK_WARPS ? scratch[threadIdx.x] : R::zero();
+    return threadIdx.x < 32u ? gm_warp_combine<R>(v) : v;
+}
+
+template <class R> struct gm_reducer {
+    typedef typename R::Word Word;
+    typedef typename R::Value Value;
+    static constexpr int packs = GM_REDUCE_TILE / 16 / GM_CUDA_THREADS;
+    static constexpr uint32_t elements = gm_pack<Word>::elements;
+
+    struct gm_run *run;
+    R r;
+    Value *warps;  /* shared: two rows, so that a tile is combined while the next one is worked on */
+    uint64_t open; /* the tile whose warps wait to be combined */
+    uint32_t row;
+
+    __device__ __forceinline__ gm_reducer(struct gm_run *a_run, const R &a_r)
+        : run(a_run), r(a_r), warps(gm_run_scratch<Value>(a_run, GM_PIPE_BYTES)), open(UINT64_MAX), row(0)
+    {
+    }
+
+    /* After a barrier behind put: the last warp writes the tile's partial. */
+    __device__ __forceinline__ void flush()
+    {
+        if (open != UINT64_MAX && threadIdx.x >= GM_CUDA_THREADS - 32u) {
+            const uint32_t lane = threadIdx.x & 31u;
+            const Value *from = warps + (row ^ 1u) * GM_BLOCK_WARPS;
+            const Value v = gm_warp_combine<R>(lane < GM_BLOCK_WARPS ? from[lane] : R::zero());
+            if (lane == 0 && run->job->tiles == 1)
+                R::answer(run, r, v); /* finish has nothing to add */
+            else if (lane == 0)
+                ((Value *)run->job->workspace)[open] = v;
+        }
+        open = UINT64_MAX;
+    }
+
+    __device__ __forceinline__ void put(uint64_t tile, Value v)
+    {
+        v = gm_warp_combine<R>(v);
+        if ((threadIdx.x & 31u) == 0)
+            warps[row * GM_BLOCK_WARPS + threadIdx.x / 32u] = v;
+        row ^= 1u;
+        open = tile;
+    }
+
+    __device__ __forceinline__ void load(gm_pack<Word> (&p)[packs], uint64_t tile)
+    {
+        uint64_t count;
+        const Word *from = gm_run_buffer<const Word>(run, 0) + gm_run_tile(run, tile, &count);
+#pragma unroll
+        for (int k = 0; k < packs; k++)
+            p[k] = gm_pack_load<Word>(from, k * GM_CUDA_THREADS + threadIdx.x, (uint32_t)count, r.padding());
+    }
+
+    /* Plain loads, the next tile's in flight while this one is reduced. */
+    __device__ __forceinline__ void plain()
+    {
+        struct gm_tiles tiles = {0, 0, 0};
+        uint64_t tile, next;
+        gm_pack<Word> p[packs], q[packs];
+        bool more = gm_run_next_tile(run, &tiles, &tile);
+        if (more)
+            load(p, tile);
+        while (more) {
+            more = gm_run_next_tile(run, &tiles, &next);
+            if (more)
+                load(q, next);
+            flush();
+            typename R::Sum sum(r);
+#pragma unroll
+            for (int k = 0; k < packs; k++)
+                sum.add(p[k]);
+            put(tile, sum.total());
+#pragma unroll
+            for (int k = 0; k < packs; k++)
+                p[k] = q[k];
+            tile = next;
+        }
+        __syncthreads();
+        flush();
+    }
+
+    /* Every share has one tile: nothing to overlap with, and few registers. */
+    __device__ __forceinline__ void single()
+    {
+        struct gm_tiles tiles = {0, 0, 0};
+        uint64_t tile;
+        gm_pack<Word> p[packs];
+        if (!gm_run_next_tile(run, &tiles, &tile))
+            return;
+        load(p, tile);
+        typename R::Sum sum(r);
+#pragma unroll
+        for (int k = 0; k < packs; k++)
+            sum.add(p[k]);
+        put(tile, sum.total());
+        __syncthreads();
+        flush();
+    }
+
+    __device__ __forceinline__ void bulk()
+    {
+#ifdef GM_HAVE_BULK
+        constexpr int each = GM_PIPE_CHUNK / 16 / GM_CUDA_THREADS;
+        struct gm_reader reader;
+        struct gm_chunk chunk;
+        gm_reader_open(&reader, run, gm_run_buffer<const void>(run, 0), sizeof(Word));
+        typename R::Sum sum(r);
+        while (gm_reader_get(&reader, &chunk)) {
+            const Word *from = (const Word *)chunk.data;
+#pragma unroll
+            for (int k = 0; k < each; k++)
+                sum.add(gm_pack_take<Word>(from, k * GM_CUDA_THREADS + threadIdx.x, chunk.bytes / sizeof(Word),
+                                           r.padding()));
+            gm_reader_done(&reader);
+            flush();
+            if (chunk.last) {
+                put(chunk.tile, sum.total());
+                sum = typename R::Sum(r);
+            }
+        }
+        gm_reader_close(&reader);
+        flush();
+#endif
+    }
+};
+
+/* Bulk copies pay when every share has several tiles in a row. From host memory the bus is the limit anyway. */
+__device__ __forceinline__ bool gm_reduce_wants_bulk(const struct gm_run *run)
+{
+#ifdef GM_HAVE_BULK
+    return run->bulk != 0 && run->job->tiles >= 4u * (uint64_t)run->job->shares && !(run->job->marks & GM_MARK_HOST);
+#else
+    return false;
+#endif
+}
+
+template <class R> __device__ __noinline__ void gm_reduce_plain(struct gm_run *run, R r)
+{
+    gm_reducer<R>(run, r).plain();
+}
+template <class R> __device__ __noinline__ void gm_reduce_single(struct gm_run *run, R r)
+{
+    gm_reducer<R>(run, r).single();
+}
+template <class R> __device__ __noinline__ void gm_reduce_bulk(struct gm_run *run, R r)
+{
+    gm_reducer<R>(run, r).bulk();
+}
+
+template <class R> __device__ __forceinline__ void gm_reduce_share(struct gm_run *run, const R &r)
+{
+    if (run->job->tiles <= run->job->shares)
+        gm_reduce_single<R>(run, r);
+    else if (gm_reduce_wants_bulk(run))
+        gm_reduce_bulk<R>(run, r);
+    else
+        gm_reduce_plain<R>(run, r);
+}
+
+/* All partials of a job, combined in a fixed order; the result is the first warp's. T widens a partial to the Value of
+ * R. Through L2: other SMs wrote them. Whole block. */
+template <class R, class T>
+__device__ __forceinline__ typename R::Value gm_reduce_partials(const struct gm_run *run, T widen)
+{
+    const unsigned long long *from = (const unsigned long long *)run->job->workspace;
+    const uint64_t tiles = run->job->tiles;
+    typename R::Value sum = R::zero();
+#pragma unroll 4
+    for (uint64_t i = threadIdx.x; i < (tiles + T::each - 1u) / T::each; i += GM_CUDA_THREADS) {
+        const ulonglong2 pair = __ldcg((const ulonglong2 *)from + i);
+        sum = R::combine(sum, widen(pair, (i + 1u) * T::each <= tiles));
+    }
+    return gm_block_combine<R>(sum, gm_run_scratch<typename R::Value>(run, 0));
+}
+
+#endif

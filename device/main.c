@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * gridmill-device: owns one device for gridmilld, which starts it with the descriptors named in control.h. Opens the
+ * backend it was built with, proves that the device answers, says ready, and serves the control socket until that
+ * closes. One thread beside the backend's own.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "selftest.h"
+#include "serve.h"
+#include "source_id.h"
+
+#ifndef GM_BACKEND
+#error "the build names the backend"
+#endif
+
+static struct gm_server server;
+
+static int parse_u64(const char *text, uint64_t *value)
+{
+    char *end;
+    errno = 0;
+    *value = strtoull(text, &end, 10);
+    return errno != 0 || end == text || *end != 0 ? GM_EINVAL : GM_OK;
+}
+
+static int parse(int argc, char **argv, struct gm_device_config *config)
+{
+    static const struct option options[] = {
+        {"device", required_argument, NULL, 'd'},       {"workers", required_argument, NULL, 'w'},
+        {"workspace", required_argument, NULL, 's'},    {"idle-park-ms", required_argument, NULL, 'i'},
+        {"log-level", required_argument, NULL, 'l'},    {"plain", no_argument, NULL, 'p'},
+        {"version", no_argument, NULL, 'v'},            {NULL, 0, NULL, 0},
+    };
+    uint64_t value = 0;
+    for (int c; (c = getopt_long(argc, argv, "", options, NULL)) != -1;) {
+        const bool number = c == 'w' || c == 's' || c == 'i';
+        if (c == '?' || (number && parse_u64(optarg, &value) != GM_OK))
+            return GM_EINVAL;
+        if (c == 'd')
+            config->device = optarg;
+        else if (c == 'w')
+            config->workers = (uint32_t)value;
+        else if (c == 's')
+            config->workspace_bytes = value;
+        else if (c == 'i')
+            config->idle_ns = value * 1000000u;
+        else if (c == 'p')
+            config->plain = true;
+        else if (c == 'v')
+            return puts("gridmill-device " GM_SOURCE_ID) < 0 ? GM_ESYSTEM : GM_EAGAIN;
+    }
+    return optind == argc ? GM_OK : GM_EINVAL;
+}
+
+/* The backend, its kernel, lane 0 and a proof that it answers. */
+static int bring_up(struct gm_device_config *config, struct gm_control_hello *hello, char *text)
+{
+    uint8_t *region = mmap(NULL, gm_region_bytes(), PROT_READ | PROT_WRITE, MAP_SHARED, GM_DEVICE_FD_REGION, 0);
+    if (region == MAP_FAILED) {
+        snprintf(text, GM_ERROR_TEXT_MAX, "region: %s", strerror(errno));
+        return GM_ESYSTEM;
+    }
+    const struct gm_region_header *header = (const struct gm_region_header *)(const void *)region;
+    if (header->magic != GM_REGION_MAGIC || header->version != GM_CONTROL_VERSION || header->bytes != gm_region_bytes()) {
+        snprintf(text, GM_ERROR_TEXT_MAX, "region of another version");
+        return GM_EVERSION;
+    }
+    config->region = region;
+    int status = GM_BACKEND.open(config, &server.device, hello, text);
+    if (status != GM_OK)
+        return status;
+    status = GM_BACKEND.start(server.device, text);
+    if (status != GM_OK)
+        return status;
+    gm_admin_init(&server.admin, &GM_BACKEND, server.device, region);
+    const struct gm_lane_header *lane0 = (const struct gm_lane_header *)(void *)(region + gm_region_lane0_offset());
+    uint64_t address = 0;
+    status = GM_BACKEND.map(server.device, region, gm_region_bytes(), &address, text);
+    if (status == GM_OK)
+        status = gm_admin_lane_open(&server.admin, 0, address + gm_region_lane0_offset(),
+                                    address + gm_region_journal_offset(), lane0, 0);
+    if (status == GM_OK)
+        status = gm_selftest(&server.admin, text);
+    return status;
+}
+
+static int serve(char *text)
+{
+    while (!server.stopping) {
+        struct pollfd p[2] = {{.fd = server.control_fd, .events = POLLIN},
+                              {.fd = server.backend->event_fd(server.device), .events = POLLIN}};
+        const int timeout = gm_server_housekeeping(&server, text);
+        if (poll(p, 2, timeout) < 0 && errno != EINTR)
+            return GM_ESYSTEM;
+        if (p[1].revents) {
+            const int status = server.backend->service(server.device, text);
+            if (status != GM_OK)
+                return status;
+        }
+        if (p[0].revents) {
+            const int status = gm_server_receive(&server, text);
+            if (status != GM_OK)
+                return status;
+        }
+    }
+    return GM_OK;
+}
+
+int main(int argc, char **argv)
+{
+    struct gm_device_config config = {.device = GM_BACKEND_NAME,
+                                      .idle_ns = GM_IDLE_PARK_MS_DEFAULT * UINT64_C(1000000),
+                                      .doorbell_fd = GM_DEVICE_FD_DOORBELL,
+                                      .wake_fd = GM_DEVICE_FD_WAKE};
+    char text[GM_ERROR_TEXT_MAX] = "";
+    int status = parse(argc, argv, &config);
+    if (status == GM_EAGAIN)
+        return 0;
+    if (status != GM_OK) {
+        fprintf(stderr, "gridmill-device is started by gridmilld; see gridmilld(8)\n");
+        return 2;
+    }
+    /* Never outlives the daemon; a terminal's ^C is the daemon's to answer, which then drains this process. */
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    signal(SIGINT, SIG_IGN);
+    signal(SIGPIPE, SIG_IGN);
+    struct gm_control_hello hello = {.control_version = GM_CONTROL_VERSION, .pid = (uint32_t)getpid()};
+    snprintf(hello.source_id, sizeof hello.source_id, "%s", GM_SOURCE_ID);
+    server.backend = &GM_BACKEND;
+    server.control_fd = GM_DEVICE_FD_CONTROL;
+    status = bring_up(&config, &hello, text);
+    if (status != GM_OK) {
+        gm_server_send_failed(server.control_fd, status, text[0] ? text : "start-up failed");
+        return 1;
+    }
+    server.counters = &((struct gm_region_header *)config.region)->counters;
+    status = gm_server_send_ready(server.control_fd, &hello);
+    if (status == GM_OK)
+        status = serve(text);
+    if (status != GM_OK && status != GM_ECLOSED)
+        fprintf(stderr, "<3>gridmill-device: %s status=%d\n", text[0] ? text : "control socket", status);
+    return status == GM_OK || status == GM_ECLOSED ? 0 : 1;
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a tile function of the CPU backend sees: a private copy of its job, and the tile counter. It never touches
+ * rings. See README.md for the contract.
+ */
+#ifndef GM_OPS_RUN_H
+#define GM_OPS_RUN_H
+
+#include "core/core.h"
+#include "ops/tile.h"
+
+struct gm_run {
+    const struct gm_job *job; /* this worker's copy, constant */
+    struct gm_entry *entry;
+    uint32_t share;
+    bool begun;
+    uint64_t result; /* set by finish */
+    int32_t status;
+};
+
+/* The share's next tile: its own number first, then from the job's counter. False at the end, and as soon as the job
+ * is aborted; the share then simply returns and arrives. */
+static inline bool gm_run_next_tile(struct gm_run *run, uint64_t *tile)
+{
+    const uint64_t t = run->begun ? gm_fetch_add_relaxed_u64(&run->entry->next_tile, 1) : run->share;
+    run->begun = true;
+    if (t >= run->job->tiles || gm_load_relaxed_u32(&run->entry->abort) != 0)
+        return false;
+    *tile = t;
+    return true;
+}
+
+/* First element and count of a tile. */
+static inline uint64_t gm_run_tile(const struct gm_run *run, uint64_t tile, uint64_t *count)
+{
+    const uint64_t first = tile * run->job->tile_elements, left = run->job->n - first;
+    *count = left < run->job->tile_elements ? left : run->job->tile_elements;
+    return first;
+}
+
+static inline void *gm_run_buffer(const struct gm_run *run, uint32_t i)
+{
+    return (void *)(uintptr_t)run->job->address[i];
+}
+
+/* Reports an error from a share; the first one becomes the job's status. */
+static inline void gm_run_fail(struct gm_run *run, int32_t status)
+{
+    uint32_t *word = (uint32_t *)&run->entry->status;
+    if (gm_load_relaxed_u32(word) == 0)
+        gm_store_relaxed_u32(word, (uint32_t)status);
+}
+
+#define OP(id, name, shape, types, result, work, tile_bytes, tolerance, help)                                          \
+    void gm_op_##name##_share(struct gm_run *run);                                                                     \
+    void gm_op_##name##_finish(struct gm_run *run);
+#include "ops.def"
+#undef OP
+
+#endif

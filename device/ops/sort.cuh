@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * sort on blocks: the same cut, passes and isolation as sort.c. One tile is sorted in shared memory and registers; a
+ * chunk is counted by shared atomics, and moved in tiles that are first sorted by the digit in shared memory, so that
+ * neighbours in a digit are stored together. A key is read once, into a register.
+ */
+#include "cuda/prim/pack.cuh"
+#include "cuda/prim/radix.cuh"
+#include "ops/keys.h"
+#include "ops/run.cuh"
+
+#define SORT_MOVE_BYTES 32768u /* of keys that a block moves at a time */
+
+namespace
+{
+
+__device__ __forceinline__ uint32_t encode(const struct gm_key_rule &r, uint32_t v) { return gm_key_encode_u32(&r, v); }
+__device__ __forceinline__ uint64_t encode(const struct gm_key_rule &r, uint64_t v) { return gm_key_encode_u64(&r, v); }
+__device__ __forceinline__ uint32_t decode(const struct gm_key_rule &r, uint32_t k) { return gm_key_decode_u32(&r, k); }
+__device__ __forceinline__ uint64_t decode(const struct gm_key_rule &r, uint64_t k) { return gm_key_decode_u64(&r, k); }
+
+__device__ __forceinline__ struct gm_key_rule sort_rule(const struct gm_job *job)
+{
+    return gm_key_rule(job->dtype, job->flags & GM_FLAG_DESCENDING ? GM_KEY_DESCENDING : GM_KEY_ASCENDING);
+}
+
+/* Where a pass of a job of several tiles reads and writes. */
+template <typename Key> struct pass {
+    const Key *from;
+    Key *to;
+    uint32_t shift;
+    bool first, last;
+};
+
+template <typename Key> __device__ __forceinline__ pass<Key> pass_of(const struct gm_run *run)
+{
+    const struct gm_job *job = run->job;
+    const uint32_t number = job->phase / 2u;
+    Key *keys = (Key *)(job->workspace + gm_sort_keys_offset(job->tiles)), *out = gm_run_buffer<Key>(run, 1);
+    pass<Key> p;
+    p.from = number == 0 ? gm_run_buffer<const Key>(run, 0) : number % 2u ? keys : out;
+    p.to = number % 2u ? out : keys;
+    p.shift = number * GM_RADIX_BITS;
+    p.first = number == 0;
+    p.last = job->phase + 1u == job->phases;
+    return p;
+}
+
+/* Counts of a pass are 32-bit where positions fit, which halves what finish has to scan. */
+__device__ __forceinline__ bool counts_narrow(const struct gm_job *job) { return job->n <= 0xffffffffu; }
+
+__device__ __forceinline__ void count_store(const struct gm_job *job, uint64_t at, uint64_t v)
+{
+    if (counts_narrow(job))
+        ((uint32_t *)job->workspace)[at] = (uint32_t)v;
+    else
+        ((uint64_t *)job->workspace)[at] = v;
+}
+__device__ __forceinline__ uint64_t count_load(const struct gm_job *job, uint64_t at)
+{
+    return counts_narrow(job) ? __ldcg((const uint32_t *)job->workspace + at)
+                              : __ldcg((const unsigned long long *)job->workspace + at);
+}
+
+/* One pass of a tile in registers; keys come back warp-striped. Nothing moves when one digit holds all. */
+template <int ITEMS, typename Key>
+__device__ __forceinline__ void tile_pass(Key (&key)[ITEMS], uint32_t shift, struct gm_radix_scratch *s, Key *exchange)
+{
+    uint32_t rank[ITEMS];
+    gm_radix_rank<ITEMS, Key>(key, rank, shift, s);
+    if (s->count[gm_radix_digit(key[0], shift)] == ITEMS * GM_CUDA_THREADS)
+        return; /* every thread sees the same */
+#pragma unroll
+    for (int i = 0; i < ITEMS; i++)
+        exchange[rank[i]] = key[i];
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < ITEMS; i++)
+        key[i] = exchange[gm_radix_index(ITEMS, i)];
+}
+
+/* The whole job in one tile of at most ITEMS keys a thread. */
+template <int ITEMS, typename Key> __device__ __noinline__ void tile_sort(struct gm_run *run)
+{
+    const struct gm_job *job = run->job;
+    const struct gm_key_rule rule = sort_rule(job);
+    const uint32_t n = (uint32_t)job->n;
+    const Key *in = gm_run_buffer<const Key>(run, 0);
+    Key *out = gm_run_buffer<Key>(run, 1), key[ITEMS];
+    struct gm_radix_scratch *s = gm_run_scratch<struct gm_radix_scratch>(run, 0);
+    Key *exchange = gm_run_scratch<Key>(run, sizeof(struct gm_radix_scratch));
+    static_assert(sizeof(struct gm_radix_scratch) % 16u == 0, "keys behind it are aligned");
+    static_assert(sizeof(struct gm_radix_scratch) + ITEMS * GM_CUDA_THREADS * sizeof(Key) <= GM_BLOCK_SCRATCH, "fits");
+#pragma unroll
+    for (int i = 0; i < ITEMS; i++) {
+        const uint32_t at = gm_radix_index(ITEMS, i);
+        key[i] = at < n ? encode(rule, gm_global_load(in + at)) : ~(Key)0; /* stays behind equal keys: stable */
+    }
+    for (uint32_t shift = 0; shift < sizeof(Key) * 8u; shift += GM_RADIX_BITS)
+        tile_pass<ITEMS, Key>(key, shift, s, exchange);
+#pragma unroll
+    for (int i = 0; i < ITEMS; i++) {
+        const uint32_t at = gm_radix_index(ITEMS, i);
+        if (at < n)
+            out[at] = decode(rule, key[i]);
+    }
+}
+
+/* Adds a chunk's digits to counters of this warp. */
+template <typename Key>
+__device__ __forceinline__ void chunk_count_keys(const pass<Key> &p, const struct gm_key_rule &rule, const Key *from,
+                                                 uint64_t count, uint32_t *row)
+{
+    constexpr uint32_t E = gm_pack<Key>::elements, flight = 4;
+    for (uint64_t base = 0; base < count; base += flight * GM_CUDA_THREADS * E) {
+        const Key *tile = from + base;
+        const uint32_t left = (uint32_t)(count - base < 0x10000000u ? count - base : 0x10000000u);
+        gm_pack<Key> pack[flight];
+#pragma unroll
+        for (uint32_t k = 0; k < flight; k++)
+            pack[k] = gm_pack_load<Key>(tile, k * GM_CUDA_THREADS + threadIdx.x, left, 0);
+#pragma unroll
+        for (uint32_t k = 0; k < flight; k++)
+#pragma unroll
+            for (uint32_t e = 0; e < E; e++) {
+                const bool valid = (k * GM_CUDA_THREADS + threadIdx.x) * E + e < left;
+                const Key v = pack[k].w[e], key = p.first ? encode(rule, v) : v;
+                const uint32_t digit = valid ? gm_radix_digit(key, p.shift) : GM_RADIX;
+                const bool same = __all_sync(0xffffffffu, digit == __shfl_sync(0xffffffffu, digit, 0)) != 0;
+                if (valid && (!same || threadIdx.x % 32u == 0))
+                    atomicAdd(&row[digit], same ? 32u : 1u);
+            }
+    }
+}
+
+template <typename Key> __device__ __noinline__ void chunks_count(struct gm_run *run)
+{
+    const struct gm_job *job = run->job;
+    const pass<Key> p = pass_of<Key>(run);
+    const struct gm_key_rule rule = sort_rule(job);
+    uint32_t *rows = gm_run_scratch<uint32_t>(run, 0), *row = rows + threadIdx.x / 32u * GM_RADIX;
+    struct gm_tiles tiles = {0, 0, 0};
+    uint64_t chunk, count;
+    while (gm_run_next_tile(run, &tiles, &chunk)) {
+        const Key *from = p.from + gm_run_tile(run, chunk, &count);
+        for (uint32_t i = threadIdx.x; i < GM_BLOCK_WARPS * GM_RADIX; i += GM_CUDA_THREADS)
+            rows[i] = 0;
+        __syncthreads();
+        chunk_count_keys<Key>(p, rule, from, count, row);
+        __syncthreads();
+        if (threadIdx.x < GM_RADIX) {
+            uint64_t sum = 0;
+            for (uint32_t w = 0; w < GM_BLOCK_WARPS; w++)
+                sum += rows[w * GM_RADIX + threadIdx.x];
+            count_store(job, threadIdx.x * job->tiles + chunk, sum);
+        }
+    }
+}
+
+/* Places of a chunk's digits: the next free one, and the end. Both below n, whatever the counts say. */
+struct places {
+    uint64_t next[GM_RADIX], end[GM_RADIX];
+};
+
+__device__ __forceinline__ void places_load(const struct gm_job *job, uint64_t chunk, struct places *places)
+{
+    const uint32_t d = threadIdx.x;
+    if (d < GM_RADIX) {
+        const uint64_t at = d * job->tiles + chunk;
+        const uint64_t end = at + 1u < GM_RADIX * job->tiles ? count_load(job, at + 1u) : job->n;
+        places->next[d] = count_load(job, at);
+        places->end[d] = end < job->n ? end : job->n;
+    }
+}
+
+/* Zeros where a client changed its keys between counting and moving: see sort.c. */
+template <typename Key> __device__ __forceinline__ void places_close(const struct places *places, Key *to)
+{
+    const uint32_t d = threadIdx.x;
+    if (__syncthreads_or(d < GM_RADIX && places->next[d] < places->end[d]) == 0)
+        return;
+    for (uint32_t k = 0; k < GM_RADIX; k++)
+        for (uint64_t i = places->next[k] + threadIdx.x; i < places->end[k]; i += GM_CUDA_THREADS)
+            to[i] = 0;
+}
+
+template <typename Key> struct move_scratch {
+    struct gm_radix_scratch radix;
+    struct places places;
+    Key key[SORT_MOVE_BYTES / sizeof(Key)];
+};
+
+/* One tile of a chunk: sorted by the digit in shared memory, then every key to its place. */
+template <typename Key>
+__device__ __forceinline__ void tile_move(const pass<Key> &p, const struct gm_key_rule &rule, const Key *from,
+                                          uint32_t count, struct move_scratch<Key> *s)
+{
+    constexpr int ITEMS = SORT_MOVE_BYTES / sizeof(Key) / GM_CUDA_THREADS;
+    Key key[ITEMS];
+    uint32_t rank[ITEMS];
+#pragma unroll
+    for (int i = 0; i < ITEMS; i++) {
+        const uint32_t at = gm_radix_index(ITEMS, i);
+        const Key v = at < count ? gm_global_load(from + at) : 0;
+        key[i] = at >= count ? ~(Key)0 : p.first ? encode(rule, v) : v;
+    }
+    gm_radix_rank<ITEMS, Key>(key, rank, p.shift, &s->radix);
+#pragma unroll
+    for (int i = 0; i < ITEMS; i++)
+        s->key[rank[i]] = key[i];
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < ITEMS; i++) {
+        const uint32_t at = i * GM_CUDA_THREADS + threadIdx.x;
+        const Key k = s->key[at];
+        const uint32_t d = gm_radix_digit(k, p.shift);
+        const uint64_t place = s->places.next[d] + (at - s->radix.start[d]);
+        if (at < count && place < s->places.end[d])
+            p.to[place] = p.last ? decode(rule, k) : k;
+    }
+    __syncthreads();
+    if (threadIdx.x < GM_RADIX) {
+        const uint32_t padding = threadIdx.x == GM_RADIX - 1u ? ITEMS * GM_CUDA_THREADS - count : 0;
+        s->places.next[threadIdx.x] += s->radix.count[threadIdx.x] - padding;
+    }
+}
+
+template <typename Key> __device__ __noinline__ void chunks_move(struct gm_run *run)
+{
+    constexpr uint32_t each = SORT_MOVE_BYTES / sizeof(Key);
+    static_assert(sizeof(struct move_scratch<Key>) <= GM_BLOCK_SCRATCH, "fits");
+    const pass<Key> p = pass_of<Key>(run);
+    const struct gm_key_rule rule = sort_rule(run->job);
+    struct move_scratch<Key> *s = gm_run_scratch<struct move_scratch<Key>>(run, 0);
+    struct gm_tiles tiles = {0, 0, 0};
+    uint64_t chunk, count;
+    while (gm_run_next_tile(run, &tiles, &chunk)) {
+        const Key *from = p.from + gm_run_tile(run, chunk, &count);
+        places_load(run->job, chunk, &s->places);
+        for (uint64_t done = 0; done < count; done += each)
+            tile_move<Key>(p, rule, from + done, (uint32_t)(count - done < each ? count - done : each), s);
+        __syncthreads();
+        places_close<Key>(&s->places, p.to);
+        __syncthreads();
+    }
+}
+
+/* Exclusive scan in place by one block. A warp takes a run of T; its registers hold it between the load and the store.
+ * Pieces of all warps, one after the other; carry goes from piece to piece. */
+template <typename T, typename Vector> __device__ __forceinline__ void scan_counts(T *counts, uint64_t total, T *sums)
+{
+    constexpr uint32_t per = sizeof(Vector) / sizeof(T), steps = 8, run_length = steps * 32u * per;
+    const uint32_t lane = threadIdx.x & 31u, warp = threadIdx.x / 32u;
+    T carry = 0;
+    for (uint64_t base = 0; base < total; base += run_length * GM_BLOCK_WARPS) {
+        const uint64_t first = base + warp * run_length + lane * per;
+        union {
+            Vector v;
+            T t[per];
+        } x[steps];
+        T before[steps], sum = 0;
+#pragma unroll
+        for (uint32_t k = 0; k < steps; k++) /* rows of 256 counts: whole vectors, aligned */
+            x[k].v = first + k * 32u * per < total ? __ldcg((const Vector *)(counts + first + k * 32u * per)) : Vector();
+#pragma unroll
+        for (uint32_t k = 0; k < steps; k++) {
+            T own = 0, upto;
+#pragma unroll
+            for (uint32_t e = 0; e < per; e++)
+                own += x[k].t[e];
+            upto = own;
+#pragma unroll
+            for (uint32_t step = 1; step < 32u; step *= 2u) {
+                const T below = __shfl_up_sync(0xffffffffu, upto, step);
+                upto += lane >= step ? below : 0;
+            }
+            before[k] = sum + upto - own;
+            sum += __shfl_sync(0xffffffffu, upto, 31);
+        }
+        if (lane == 0)
+            sums[warp] = sum;
+        __syncthreads();
+        T start = carry;
+#pragma unroll
+        for (uint32_t w = 0; w < GM_BLOCK_WARPS; w++) {
+            start += w < warp ? sums[w] : 0;
+            carry += sums[w];
+        }
+#pragma unroll
+        for (uint32_t k = 0; k < steps; k++) {
+            T at = start + before[k];
+#pragma unroll
+            for (uint32_t e = 0; e < per; e++) {
+                const T own = x[k].t[e];
+                x[k].t[e] = at;
+                at += own;
+            }
+            if (first + k * 32u * per < total)
+                *(Vector *)(counts + first + k * 32u * per) = x[k].v;
+        }
+        __syncthreads(); /* sums is read before the next piece writes it */
+    }
+}
+
+__device__ __noinline__ void scan_narrow(struct gm_run *run)
+{
+    scan_counts<uint32_t, uint4>((uint32_t *)run->job->workspace, GM_RADIX * run->job->tiles,
+                                 gm_run_scratch<uint32_t>(run, 0));
+}
+__device__ __noinline__ void scan_wide(struct gm_run *run)
+{
+    scan_counts<unsigned long long, ulonglong2>((unsigned long long *)run->job->workspace,
+                                                GM_RADIX * run->job->tiles,
+                                                gm_run_scratch<unsigned long long>(run, 0));
+}
+
+template <typename Key, int ITEMS, int MOST> __device__ __forceinline__ void tile_dispatch(struct gm_run *run)
+{
+    if constexpr (ITEMS < MOST) {
+        if (run->job->n > ITEMS * GM_CUDA_THREADS) {
+            tile_dispatch<Key, ITEMS * 2, MOST>(run);
+            return;
+        }
+    }
+    tile_sort<ITEMS, Key>(run);
+}
+
+template <typename Key> __device__ __forceinline__ void sort_share(struct gm_run *run)
+{
+    struct gm_tiles tiles = {0, 0, 0};
+    uint64_t tile;
+    if (run->job->phases == 1) {
+        if (gm_run_next_tile(run, &tiles, &tile))
+            tile_dispatch<Key, 1, GM_TILE_BYTES_sort / sizeof(Key) / GM_CUDA_THREADS>(run);
+    } else if (run->job->phase % 2u == 0) {
+        chunks_count<Key>(run);
+    } else {
+        chunks_move<Key>(run);
+    }
+}
+
+} // namespace
+
+__device__ void gm_op_sort_share(struct gm_run *run)
+{
+    if (gm_dtype_bytes(run->job->dtype) == 4u)
+        sort_share<uint32_t>(run);
+    else
+        sort_share<uint64_t>(run);
+}
+
+__device__ void gm_op_sort_finish(struct gm_run *run)
+{
+    if (run->job->phases == 1 || run->job->phase % 2u != 0)
+        return;
+    if (counts_narrow(run->job))
+        scan_narrow(run);
+    else
+        scan_wide(run);
+}

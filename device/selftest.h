@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Before a device says ready it answers jobs whose answers are known, the whole way through ring, dispatcher, worker
+ * and completion, from memory that the host wrote. Main thread; bounded by a deadline.
+ */
+#ifndef GM_DEVICE_SELFTEST_H
+#define GM_DEVICE_SELFTEST_H
+
+#include "admin.h"
+
+int gm_selftest(struct gm_admin *admin, char *text);
+
+#endif
