@@ -1,0 +1,444 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Reads and writes of one client through uv_poll, recvmsg and sendmsg, so that a descriptor travels with its own frame.
+ * Loop thread only. Every event does one read of at most GM_CONN_SCRATCH bytes: a client that pours does not keep the
+ * others waiting, and epoll reports it again.
+ */
+#include "conn.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define GM_IN_FIRST 4096u
+#define GM_CONN_OF(handle) ((struct gm_conn *)(void *)(handle)) /* poll is the first member */
+
+static_assert(offsetof(struct gm_conn, poll) == 0, "the handle is the connection");
+
+static void gm_conn_event(uv_poll_t *poll, int status, int events);
+
+static uint32_t gm_frame_size(const uint8_t *header)
+{
+    return (uint32_t)header[0] << 24 | (uint32_t)header[1] << 16 | (uint32_t)header[2] << 8 | header[3];
+}
+
+int gm_conn_open(struct gm_conn *conn, struct gm_conn_io *io, int fd)
+{
+    memset(conn, 0, sizeof *conn);
+    conn->io = io;
+    conn->fd = fd;
+    if (uv_poll_init(io->loop, &conn->poll, fd) != 0)
+        return GM_ESYSTEM;
+    conn->state = GM_CONN_OPEN;
+    conn->events = UV_READABLE;
+    uv_poll_start(&conn->poll, conn->events, gm_conn_event);
+    return GM_OK;
+}
+
+static void gm_conn_watch(struct gm_conn *conn, int events)
+{
+    if (conn->events == events)
+        return;
+    conn->events = events;
+    if (events == 0)
+        uv_poll_stop(&conn->poll);
+    else
+        uv_poll_start(&conn->poll, events, gm_conn_event);
+}
+
+/* After a half-close nothing is readable any more, and only the hang-up, which epoll always reports, is waited for. */
+static int gm_conn_listens(const struct gm_conn *conn)
+{
+    return conn->ended ? UV_PRIORITIZED : UV_READABLE;
+}
+
+static void gm_conn_freed(uv_handle_t *handle)
+{
+    struct gm_conn *conn = GM_CONN_OF(handle);
+    conn->io->on_closed(conn);
+}
+
+static void gm_conn_undirty(struct gm_conn *conn)
+{
+    for (struct gm_conn **at = &conn->io->dirty; conn->dirty && *at != NULL; at = &(*at)->dirty_next)
+        if (*at == conn) {
+            *at = conn->dirty_next;
+            break;
+        }
+    conn->dirty = false;
+}
+
+void gm_conn_close(struct gm_conn *conn, const char *reason)
+{
+    if (conn->state == GM_CONN_GONE)
+        return;
+    conn->state = GM_CONN_GONE;
+    gm_conn_undirty(conn);
+    uv_poll_stop(&conn->poll);
+    close(conn->fd); /* after uv_poll_stop, which needs it; uv_close touches it no more */
+    conn->fd = -1;
+    for (uint32_t i = 0; i < conn->fds_count; i++)
+        close(conn->fds[i].fd);
+    conn->fds_count = 0;
+    free(conn->in), free(conn->out);
+    conn->in = conn->out = NULL;
+    conn->in_size = conn->in_capacity = conn->out_start = conn->out_end = conn->out_capacity = 0;
+    conn->io->on_gone(conn, reason);
+    uv_close((uv_handle_t *)&conn->poll, gm_conn_freed);
+}
+
+/* ---- output ---- */
+
+static bool gm_conn_room(struct gm_conn *conn, size_t bytes)
+{
+    if (conn->out_capacity - conn->out_end >= bytes)
+        return true;
+    if (conn->out_start != 0) {
+        memmove(conn->out, conn->out + conn->out_start, gm_conn_unsent(conn));
+        conn->out_end -= conn->out_start, conn->out_start = 0;
+    }
+    size_t capacity = conn->out_capacity != 0 ? conn->out_capacity : GM_IN_FIRST;
+    while (capacity < conn->out_end + bytes)
+        capacity *= 2;
+    if (capacity == conn->out_capacity)
+        return true;
+    uint8_t *grown = realloc(conn->out, capacity);
+    if (grown == NULL)
+        return false;
+    conn->out = grown, conn->out_capacity = capacity;
+    return true;
+}
+
+static void gm_conn_mark(struct gm_conn *conn)
+{
+    if (conn->dirty)
+        return;
+    conn->dirty = true;
+    conn->dirty_next = conn->io->dirty;
+    conn->io->dirty = conn;
+}
+
+bool gm_conn_reserve(struct gm_conn *conn, size_t bytes, struct gm_wire_out *out)
+{
+    struct gm_problem problem;
+    if (conn->state != GM_CONN_OPEN)
+        return false;
+    if (gm_conn_unsent(conn) + bytes > GM_OUTPUT_BYTES_MAX) {
+        gm_conn_flush(conn);
+        if (conn->state != GM_CONN_OPEN)
+            return false;
+    }
+    if (gm_conn_unsent(conn) + bytes > GM_OUTPUT_BYTES_MAX) {
+        conn->slow = true;
+        gm_problem_set(&problem, GM_ECLOSED, "", "goodbye: %u bytes of replies were not read", GM_OUTPUT_BYTES_MAX);
+        gm_conn_goodbye(conn, &problem);
+        return false;
+    }
+    if (!gm_conn_room(conn, bytes)) {
+        gm_problem_set(&problem, GM_ENOMEM, "", "goodbye: no memory for the reply");
+        gm_conn_goodbye(conn, &problem);
+        return false;
+    }
+    *out = (struct gm_wire_out){.bytes = conn->out + conn->out_end, .capacity = bytes};
+    return true;
+}
+
+void gm_conn_commit(struct gm_conn *conn, const struct gm_wire_out *out, int fd)
+{
+    assert(!out->overflow && out->bytes == conn->out + conn->out_end && out->size <= out->capacity);
+    if (fd >= 0 && conn->fds_count == GM_CONN_FDS)
+        gm_conn_flush(conn);
+    if (conn->state != GM_CONN_OPEN || (fd >= 0 && conn->fds_count == GM_CONN_FDS)) {
+        if (fd >= 0)
+            close(fd);
+        if (conn->state == GM_CONN_OPEN) {
+            conn->slow = true;
+            gm_conn_goodbye(conn, NULL);
+        }
+        return;
+    }
+    if (fd >= 0) {
+        conn->fds[conn->fds_count].at = conn->out_sent + gm_conn_unsent(conn);
+        conn->fds[conn->fds_count++].fd = fd;
+    }
+    conn->out_end += out->size;
+    gm_conn_mark(conn);
+}
+
+/* One sendmsg: up to the next frame with a descriptor, or that frame and its descriptor. */
+static ssize_t gm_conn_send(struct gm_conn *conn)
+{
+    union {
+        struct cmsghdr header;
+        char bytes[CMSG_SPACE(sizeof(int))];
+    } control;
+    size_t size = gm_conn_unsent(conn);
+    struct iovec piece = {.iov_base = conn->out + conn->out_start};
+    struct msghdr message = {.msg_iov = &piece, .msg_iovlen = 1};
+    bool carries = false;
+    if (conn->fds_count != 0) {
+        const uint64_t before = conn->fds[0].at - conn->out_sent;
+        if (before != 0) {
+            size = (size_t)before;
+        } else {
+            carries = true;
+            size = GM_FRAME_HEADER + gm_frame_size(piece.iov_base);
+            message.msg_control = control.bytes, message.msg_controllen = sizeof control.bytes;
+            struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+            header->cmsg_level = SOL_SOCKET, header->cmsg_type = SCM_RIGHTS;
+            header->cmsg_len = CMSG_LEN(sizeof(int));
+            memcpy(CMSG_DATA(header), &conn->fds[0].fd, sizeof(int));
+        }
+    }
+    piece.iov_len = size;
+    const ssize_t sent = sendmsg(conn->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent > 0 && carries) {
+        close(conn->fds[0].fd);
+        conn->fds_count--;
+        memmove(&conn->fds[0], &conn->fds[1], conn->fds_count * sizeof conn->fds[0]);
+    }
+    return sent;
+}
+
+void gm_conn_flush(struct gm_conn *conn)
+{
+    if (conn->state == GM_CONN_GONE)
+        return;
+    gm_conn_undirty(conn);
+    while (gm_conn_unsent(conn) != 0) {
+        const ssize_t sent = gm_conn_send(conn);
+        if (sent < 0 && errno == EINTR)
+            continue;
+        if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == ENOBUFS || errno == ETOOMANYREFS)) {
+            gm_conn_watch(conn, gm_conn_listens(conn) | UV_WRITABLE);
+            return;
+        }
+        if (sent < 0) {
+            gm_conn_close(conn, "write failed");
+            return;
+        }
+        conn->out_start += (size_t)sent, conn->out_sent += (uint64_t)sent;
+    }
+    conn->out_start = conn->out_end = 0;
+    if (conn->state == GM_CONN_GOODBYE)
+        gm_conn_close(conn, conn->slow ? "slow reader" : "goodbye");
+    else if (conn->ended && !conn->io->is_busy(conn))
+        gm_conn_close(conn, "end of file");
+    else
+        gm_conn_watch(conn, gm_conn_listens(conn));
+}
+
+void gm_conn_flush_all(struct gm_conn_io *io)
+{
+    while (io->dirty != NULL) {
+        struct gm_conn *conn = io->dirty;
+        io->dirty = conn->dirty_next;
+        conn->dirty = false;
+        gm_conn_flush(conn);
+    }
+}
+
+void gm_conn_goodbye(struct gm_conn *conn, const struct gm_problem *problem)
+{
+    if (conn->state != GM_CONN_OPEN)
+        return;
+    conn->state = GM_CONN_GOODBYE;
+    if (problem != NULL && gm_conn_room(conn, GM_CONN_LAST)) {
+        struct gm_wire_out out = {.bytes = conn->out + conn->out_end, .capacity = GM_CONN_LAST};
+        if (gm_wire_encode_error(&out, 0, false, problem) == GM_OK)
+            conn->out_end += out.size;
+    }
+    /* Still readable: an end of file tells that nobody will read the rest. Input is thrown away. */
+    gm_conn_mark(conn);
+}
+
+void gm_conn_trim(struct gm_conn *conn)
+{
+    if (conn->state == GM_CONN_GONE)
+        return;
+    if (gm_conn_unsent(conn) == 0 && conn->out_capacity != 0) {
+        free(conn->out);
+        conn->out = NULL, conn->out_start = conn->out_end = conn->out_capacity = 0;
+    }
+    if (conn->in_size == 0 && conn->in_capacity != 0) {
+        free(conn->in);
+        conn->in = NULL, conn->in_capacity = 0;
+    }
+}
+
+/* ---- input ---- */
+
+/* No method takes descriptors: what came is closed. false: some did not fit, which no client of ours causes. */
+static bool gm_conn_drop_fds(struct msghdr *message)
+{
+    for (struct cmsghdr *header = CMSG_FIRSTHDR(message); header != NULL; header = CMSG_NXTHDR(message, header)) {
+        if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS)
+            continue;
+        const size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+        for (size_t i = 0; i < count; i++) {
+            int fd;
+            memcpy(&fd, CMSG_DATA(header) + i * sizeof(int), sizeof fd);
+            close(fd);
+        }
+    }
+    return (message->msg_flags & MSG_CTRUNC) == 0;
+}
+
+static void gm_conn_broken(struct gm_conn *conn, int code, const char *text)
+{
+    struct gm_problem problem;
+    conn->broken = true;
+    gm_problem_set(&problem, code, "", "%s", text);
+    gm_conn_goodbye(conn, &problem);
+}
+
+/* Bytes that the partial frame still needs: of its header first, then of its body. 0: it is whole. */
+static size_t gm_conn_wants(struct gm_conn *conn)
+{
+    if (conn->in_size < GM_FRAME_HEADER)
+        return GM_FRAME_HEADER - conn->in_size;
+    return GM_FRAME_HEADER + gm_frame_size(conn->in) - conn->in_size;
+}
+
+/* false: goodbye was said. */
+static bool gm_conn_check_size(struct gm_conn *conn, uint32_t size)
+{
+    if (size != 0 && size <= GM_FRAME_BYTES_MAX)
+        return true;
+    gm_conn_broken(conn, size == 0 ? GM_EPROTO : GM_ETOOLARGE, size == 0 ? "frame of length 0" : "frame too large");
+    return false;
+}
+
+static bool gm_conn_keep(struct gm_conn *conn, const uint8_t *bytes, size_t size)
+{
+    if (conn->in_capacity - conn->in_size < size) {
+        size_t capacity = conn->in_capacity != 0 ? conn->in_capacity : GM_IN_FIRST;
+        while (capacity < conn->in_size + size)
+            capacity *= 2;
+        uint8_t *grown = realloc(conn->in, capacity);
+        if (grown == NULL) {
+            gm_conn_broken(conn, GM_ENOMEM, "no memory for the frame");
+            return false;
+        }
+        conn->in = grown, conn->in_capacity = capacity;
+    }
+    if (size != 0)
+        memcpy(conn->in + conn->in_size, bytes, size);
+    conn->in_size += size;
+    return true;
+}
+
+static void gm_conn_deliver_partial(struct gm_conn *conn)
+{
+    /* Taken out of the connection: the handler may close it while it still reads the frame. */
+    uint8_t *frame = conn->in;
+    const size_t size = conn->in_size, capacity = conn->in_capacity;
+    conn->in = NULL, conn->in_size = conn->in_capacity = 0;
+    conn->io->on_frame(conn, frame + GM_FRAME_HEADER, size - GM_FRAME_HEADER);
+    if (conn->state == GM_CONN_OPEN && capacity <= GM_CONN_KEEP)
+        conn->in = frame, conn->in_capacity = capacity;
+    else
+        free(frame);
+}
+
+/* Completes the partial frame from fresh bytes; returns how many it took. */
+static size_t gm_conn_complete(struct gm_conn *conn, const uint8_t *bytes, size_t size)
+{
+    size_t taken = 0;
+    while (conn->state == GM_CONN_OPEN && conn->in_size != 0) {
+        size_t piece = gm_conn_wants(conn);
+        piece = piece < size - taken ? piece : size - taken;
+        if (!gm_conn_keep(conn, bytes + taken, piece))
+            break;
+        taken += piece;
+        if (conn->in_size < GM_FRAME_HEADER)
+            break;
+        if (!gm_conn_check_size(conn, gm_frame_size(conn->in)))
+            break;
+        if (gm_conn_wants(conn) == 0)
+            gm_conn_deliver_partial(conn);
+        else if (taken == size)
+            break;
+    }
+    return taken;
+}
+
+static void gm_conn_frames(struct gm_conn *conn, const uint8_t *bytes, size_t size)
+{
+    size_t at = gm_conn_complete(conn, bytes, size);
+    while (conn->state == GM_CONN_OPEN && size - at >= GM_FRAME_HEADER) {
+        const uint32_t body = gm_frame_size(bytes + at);
+        if (!gm_conn_check_size(conn, body))
+            return;
+        if (size - at - GM_FRAME_HEADER < body)
+            break;
+        conn->io->on_frame(conn, bytes + at + GM_FRAME_HEADER, body);
+        at += GM_FRAME_HEADER + body;
+    }
+    if (conn->state == GM_CONN_OPEN && at < size)
+        gm_conn_keep(conn, bytes + at, size - at);
+}
+
+/* A peer that only ended its own side still reads: it gets what it asked for. */
+static void gm_conn_end(struct gm_conn *conn)
+{
+    struct pollfd peer = {.fd = conn->fd};
+    if (conn->in_size != 0 || poll(&peer, 1, 0) != 0) {
+        gm_conn_close(conn, conn->in_size != 0 ? "end of file inside a frame" : "end of file");
+        return;
+    }
+    conn->ended = true;
+    gm_conn_watch(conn, gm_conn_listens(conn));
+    gm_conn_mark(conn);
+}
+
+static void gm_conn_read(struct gm_conn *conn)
+{
+    union {
+        struct cmsghdr header;
+        char bytes[CMSG_SPACE(GM_FDS_PER_FRAME_MAX * sizeof(int))];
+    } control;
+    struct iovec piece = {.iov_base = conn->io->scratch, .iov_len = sizeof conn->io->scratch};
+    struct msghdr message = {.msg_iov = &piece,
+                             .msg_iovlen = 1,
+                             .msg_control = control.bytes,
+                             .msg_controllen = sizeof control.bytes};
+    const ssize_t got = recvmsg(conn->fd, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+    if (got < 0) {
+        if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)
+            gm_conn_close(conn, "read failed");
+        return;
+    }
+    const bool whole = gm_conn_drop_fds(&message);
+    if (got == 0) {
+        gm_conn_end(conn);
+        return;
+    }
+    if (conn->state != GM_CONN_OPEN)
+        return; /* goodbye was said; what still comes is thrown away */
+    if (!whole)
+        gm_conn_broken(conn, GM_EPROTO, "too many descriptors");
+    else
+        gm_conn_frames(conn, conn->io->scratch, (size_t)got);
+}
+
+static void gm_conn_event(uv_poll_t *poll, int status, int events)
+{
+    struct gm_conn *conn = GM_CONN_OF(poll);
+    if (status < 0) {
+        gm_conn_close(conn, "poll failed");
+        return;
+    }
+    if (events & UV_PRIORITIZED) {
+        gm_conn_close(conn, "peer left");
+        return;
+    }
+    if (events & UV_WRITABLE)
+        gm_conn_flush(conn);
+    if (conn->state != GM_CONN_GONE && (events & UV_READABLE))
+        gm_conn_read(conn);
+}

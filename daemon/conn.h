@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Bytes of one client: frames in, frames out, descriptors with their own frame. Knows nothing of sessions or jobs.
+ * Loop thread only. Input is bounded by one frame, output by GM_OUTPUT_BYTES_MAX; an idle connection owns no buffer.
+ */
+#ifndef GM_DAEMON_CONN_H
+#define GM_DAEMON_CONN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "limits.h"
+#include "wire.h"
+
+#define GM_CONN_SCRATCH (32u * 1024u) /* one read; most frames are handled where it put them */
+#define GM_CONN_FDS     16u           /* descriptors waiting in the output of one client */
+#define GM_CONN_KEEP    (16u * 1024u) /* a buffer larger than this is given back when it is empty */
+#define GM_CONN_LAST    1024u         /* room for the goodbye behind a full output buffer */
+
+struct gm_conn;
+
+/* What all connections of a loop share. */
+struct gm_conn_io {
+    uv_loop_t *loop;
+    /* A whole frame body; it lies in memory of the connection only during the call. May close the connection. */
+    void (*on_frame)(struct gm_conn *conn, const uint8_t *body, size_t size);
+    /* Replies are still to come; asked after the peer ended its side. */
+    bool (*is_busy)(const struct gm_conn *conn);
+    /* The connection is over (the peer left, an error, our goodbye was sent); called once, before on_closed. */
+    void (*on_gone)(struct gm_conn *conn, const char *reason);
+    /* libuv holds nothing of it any more; the memory may be reused. */
+    void (*on_closed)(struct gm_conn *conn);
+    void *context;
+    struct gm_conn *dirty; /* connections with output of this turn */
+    uint8_t scratch[GM_CONN_SCRATCH];
+};
+
+enum gm_conn_state { GM_CONN_OPEN = 1, GM_CONN_GOODBYE, GM_CONN_GONE };
+
+struct gm_conn {
+    uv_poll_t poll;
+    struct gm_conn_io *io;
+    struct gm_conn *dirty_next;
+    enum gm_conn_state state;
+    int fd, events;
+    bool dirty, slow, ended;
+    bool broken; /* it ended because of a malformed frame */
+    uint32_t fds_count;
+    /* The one frame that has not arrived whole. */
+    uint8_t *in;
+    size_t in_size, in_capacity;
+    uint8_t *out;
+    size_t out_start, out_end, out_capacity;
+    uint64_t out_sent; /* stream position of out_start */
+    struct {
+        uint64_t at; /* stream position of the frame it belongs to */
+        int fd;
+    } fds[GM_CONN_FDS];
+};
+
+/* Takes the descriptor. OK, or ENOMEM/ESYSTEM (then the descriptor is still the caller's). */
+int gm_conn_open(struct gm_conn *conn, struct gm_conn_io *io, int fd);
+
+/* Room for a frame of at most `bytes`; encode into it and commit. false: the connection takes no more output (it left,
+ * or it does not read its replies and was told goodbye). */
+bool gm_conn_reserve(struct gm_conn *conn, size_t bytes, struct gm_wire_out *out);
+/* fd: -1, or a descriptor that travels with this frame and is closed here in every case. */
+void gm_conn_commit(struct gm_conn *conn, const struct gm_wire_out *out, int fd);
+
+/* Writes what the turn produced, for all connections of the loop. */
+void gm_conn_flush_all(struct gm_conn_io *io);
+void gm_conn_flush(struct gm_conn *conn);
+
+/* No more input; the output (with a last error frame when problem is not NULL) is written as far as the peer reads
+ * it, then the connection is gone. The caller sets the time limit with gm_conn_close. */
+void gm_conn_goodbye(struct gm_conn *conn, const struct gm_problem *problem);
+void gm_conn_close(struct gm_conn *conn, const char *reason);
+/* Gives empty buffers of idle connections back; called now and then. */
+void gm_conn_trim(struct gm_conn *conn);
+
+static inline size_t gm_conn_unsent(const struct gm_conn *conn)
+{
+    return conn->out_end - conn->out_start;
+}
+
+#endif

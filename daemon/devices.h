@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The device processes: start, control channel, death; the region that each shares with us; lane 0. Loop thread only;
+ * bounded by GM_DEVICES_MAX devices and fixed tables for requests and messages.
+ */
+#ifndef GM_DAEMON_DEVICES_H
+#define GM_DAEMON_DEVICES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "config.h"
+#include "control.h"
+#include "job.h"
+#include "limits.h"
+#include "list.h"
+#include "staging.h"
+
+struct gm_daemon;
+struct gm_device;
+
+/* Jobs of lane 0 at a time: enough to keep a device busy between two looks at it. The backlog stays in the fair queue,
+ * so that a client that comes late stands behind this much and not behind everything that a greedy one sent. */
+#define GM_WINDOW_JOBS 256u
+#define GM_WINDOW_COST 8192u
+static_assert(2u * GM_WINDOW_JOBS <= GM_LANE0_SLOTS, "wide jobs fill two slots");
+
+/* Requests to a device without a reply, and messages that its socket does not take yet. An arena is in one request at
+ * a time, a job of the lane is cancelled once when its client leaves, and what clients may send at will (cancel, pause)
+ * is refused while GM_CONTROL_AT_WILL messages wait. So arenas, departures and pings always fit. */
+#define GM_CONTROL_WAITS   4096u
+#define GM_CONTROL_AT_WILL 64u
+#define GM_CONTROL_QUEUE   (GM_ARENAS_MAX + GM_WINDOW_JOBS + GM_CONTROL_AT_WILL + 8u)
+static_assert(GM_CONTROL_WAITS >= 2u * GM_CONTROL_QUEUE, "also with what lies in the socket");
+
+enum gm_device_state {
+    GM_DEVICE_NONE = 0,
+    GM_DEVICE_STARTING, /* until READY and the staging arena */
+    GM_DEVICE_UP,
+    GM_DEVICE_UNRESPONSIVE, /* a ping is overdue */
+    GM_DEVICE_STOPPING,
+    GM_DEVICE_LOST
+};
+
+/* reply is NULL when the device was lost first. Called exactly once per request. */
+typedef void gm_control_done(struct gm_device *device, const struct gm_control *reply, void *context, uint32_t tag);
+
+struct gm_control_wait {
+    uint32_t sequence; /* 0: free */
+    uint32_t tag;
+    gm_control_done *done;
+    void *context;
+};
+
+struct gm_control_out {
+    struct gm_control message;
+    int fd; /* the arena's, which cannot go away before the reply; -1: none */
+};
+
+struct gm_device {
+    struct gm_daemon *daemon;
+    uint32_t index;
+    enum gm_device_state state;
+    struct gm_config_device config;
+    struct gm_control_hello hello;
+    char reason[GM_ERROR_TEXT_MAX];   /* why it is lost */
+    char fallback[GM_ERROR_TEXT_MAX]; /* auto: why it is not the GPU */
+    bool got_ready, exited;
+    bool ended; /* it is lost because its channel ended; how it exited says more */
+
+    /* process */
+    uv_process_t process;
+    uv_poll_t control_poll, wake_poll;
+    uint32_t handles; /* open libuv handles */
+    pid_t pid;
+    int control, doorbell, wake;
+    uint64_t spawned_ns;
+
+    /* control channel */
+    uint32_t sequence, waits_count, queue_head, queue_count;
+    struct gm_control_wait waits[GM_CONTROL_WAITS];
+    struct gm_control_out queue[GM_CONTROL_QUEUE];
+
+    /* region and lane 0 */
+    int region_fd;
+    uint8_t *region;
+    struct gm_lane_header *lane;
+    struct gm_desc_slot *sq;
+    struct gm_granule *cq;
+    uint64_t head;   /* next position */
+    uint64_t reaped; /* completions so far */
+    bool armed;      /* wait granule */
+    struct gm_job *slot[GM_LANE0_SLOTS];
+    struct gm_job *flight[GM_WINDOW_JOBS];
+    uint32_t flight_count, flight_cost;
+
+    /* staging arena */
+    int staging_fd;
+    uint8_t *staging_bytes;
+    struct gm_staging staging;
+    bool staging_touched; /* since its pages last left our page tables */
+
+    /* fair queue */
+    struct gm_link users;
+    uint32_t queued;
+
+    /* watchdog */
+    bool ping_waits, unresponsive_logged, kill_sent;
+    uint64_t ping_sent_ns, ping_answered_ns;
+
+    /* counters */
+    uint64_t submitted, done, failed, rejected, cancelled, depth, depth_high;
+    uint64_t busy_ns, busy_at_ns; /* at the last stats call */
+};
+
+struct gm_devices {
+    uint32_t count, starting;
+    struct gm_device device[GM_DEVICES_MAX];
+};
+
+/* Starts the device processes of the configuration. Afterwards, when all are up or one failed, gm_server_devices_up or
+ * gm_server_failed is called. */
+int gm_devices_start(struct gm_daemon *d);
+/* Sends a request. OK: done will be called. EBUSY: the channel is full; EDEVICELOST. */
+int gm_device_request_at_will(struct gm_device *v, struct gm_control *message, gm_control_done *done, void *context,
+                              uint32_t tag);
+int gm_device_request(struct gm_device *v, struct gm_control *message, int fd, gm_control_done *done, void *context,
+                      uint32_t tag);
+/* Out of service from now on: jobs, requests and arenas on it are answered. The one place that decides what becomes of
+ * the jobs of a dead device. */
+void gm_device_lost(struct gm_device *v, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Asks all devices to stop, or kills them; gm_server_devices_down is called when the last process is gone. */
+void gm_devices_stop(struct gm_daemon *d);
+void gm_devices_kill(struct gm_daemon *d);
+bool gm_devices_gone(const struct gm_daemon *d);
+/* Once a second: pages of staging arenas that nobody uses leave our page tables. */
+void gm_devices_tick(struct gm_daemon *d);
+/* Memory and descriptors; after the loop. */
+void gm_devices_release(struct gm_daemon *d);
+
+static inline bool gm_device_live(const struct gm_device *v)
+{
+    return v->state == GM_DEVICE_UP || v->state == GM_DEVICE_UNRESPONSIVE;
+}
+/* "starting", "up", "asleep", "unresponsive", "lost", "stopping" */
+const char *gm_device_state_name(const struct gm_device *v);
+
+/* region.c */
+int gm_region_create(struct gm_device *v);
+void gm_region_release(struct gm_device *v);
+uint64_t gm_region_busy_ns(const struct gm_device *v);
+int gm_memfd(const char *name, uint64_t bytes, bool allocate);
+
+/* control.c */
+void gm_control_readable(uv_poll_t *poll, int status, int events);
+void gm_control_flush(struct gm_device *v);
+void gm_control_abandon(struct gm_device *v);
+void gm_device_ready(struct gm_device *v, const struct gm_control_hello *hello);
+void gm_device_failed(struct gm_device *v, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+#endif

@@ -1,0 +1,390 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Life of the daemon on its one thread: lock, devices, sockets, loop, drain, exit. A stop has three phases: accepted
+ * jobs finish (bounded by --drain-ms), device processes stop (bounded too), everything closes.
+ */
+#include "server.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "daemon.h"
+#include "notify.h"
+#include "reap.h"
+#include "request.h"
+#include "source_id.h"
+#include "version.h"
+#include "watchdog.h"
+
+#define GM_ACCEPT_PER_EVENT 64
+#define GM_ACCEPT_RETRY_MS  100
+#define GM_STOP_MS          5000u
+#define GM_TICK_MS          1000u
+
+static void gm_server_stop(struct gm_daemon *d, int exit_status);
+
+/* ---- accept ---- */
+
+static void gm_accept_ready(uv_poll_t *poll, int status, int events);
+
+static void gm_accept_set(struct gm_daemon *d, bool on)
+{
+    struct gm_server *s = &d->server;
+    for (int i = 0; i < 2 && s->listening; i++) {
+        if (on)
+            uv_poll_start(&s->accept[i], UV_READABLE, gm_accept_ready);
+        else
+            uv_poll_stop(&s->accept[i]);
+    }
+    s->accept_paused = !on;
+}
+
+static void gm_accept_retry(uv_timer_t *timer)
+{
+    struct gm_daemon *d = timer->data;
+    gm_accept_set(d, true);
+}
+
+void gm_server_fd_free(struct gm_daemon *d)
+{
+    if (!d->server.accept_paused || !d->server.listening)
+        return;
+    uv_timer_stop(&d->server.accept_timer);
+    gm_accept_set(d, true);
+}
+
+/* Out of descriptors: the connection stays in the backlog, where epoll would report it for ever. So the listeners rest
+ * until a descriptor is free, or a moment has passed. */
+static void gm_accept_exhausted(struct gm_daemon *d, int reason)
+{
+    struct rlimit limit = {0, 0};
+    getrlimit(RLIMIT_NOFILE, &limit);
+    if (!d->server.accept_paused)
+        d->counters.sessions_refused++;
+    gm_log(GM_LOG_WARN, "accept", "out of file descriptors: new clients wait; limit=%llu error=\"%s\"",
+           (unsigned long long)limit.rlim_cur, strerror(reason));
+    gm_accept_set(d, false);
+    uv_timer_start(&d->server.accept_timer, gm_accept_retry, GM_ACCEPT_RETRY_MS, 0);
+}
+
+static void gm_accept_ready(uv_poll_t *poll, int status, int events)
+{
+    struct gm_daemon *d = poll->data;
+    const bool admin = poll == &d->server.accept[1];
+    (void)status, (void)events;
+    gm_turn_start(d);
+    for (int i = 0; i < GM_ACCEPT_PER_EVENT; i++) {
+        const int fd = accept4(d->server.socket[admin].fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        if (fd >= 0) {
+            gm_session_accept(d, fd, admin);
+            continue;
+        }
+        if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)
+            gm_accept_exhausted(d, errno);
+        if (errno != EINTR && errno != ECONNABORTED)
+            return;
+    }
+}
+
+static int gm_server_listen(struct gm_daemon *d)
+{
+    static const mode_t modes[2] = {0660, 0600};
+    char path[GM_SOCKET_PATH_MAX + sizeof GM_ADMIN_SUFFIX], error[GM_SOCKET_ERROR];
+    for (int i = 0; i < 2; i++) {
+        snprintf(path, sizeof path, "%s%s", d->config.socket, i == 1 ? GM_ADMIN_SUFFIX : "");
+        if (gm_socket_listen(&d->server.socket[i], path, modes[i], error) != GM_OK) {
+            gm_server_failed(d, error);
+            return GM_ESYSTEM;
+        }
+    }
+    d->server.listening = true;
+    for (int i = 0; i < 2; i++) {
+        uv_poll_init(&d->loop, &d->server.accept[i], d->server.socket[i].fd);
+        d->server.accept[i].data = d;
+    }
+    gm_accept_set(d, true);
+    return GM_OK;
+}
+
+static void gm_server_unlisten(struct gm_daemon *d)
+{
+    if (d->server.listening) {
+        for (int i = 0; i < 2; i++) {
+            uv_poll_stop(&d->server.accept[i]);
+            uv_close((uv_handle_t *)&d->server.accept[i], NULL);
+        }
+        uv_timer_stop(&d->server.accept_timer);
+        d->server.listening = false;
+    }
+    for (int i = 0; i < 2; i++)
+        gm_socket_close(&d->server.socket[i]);
+}
+
+/* ---- phases ---- */
+
+void gm_server_devices_up(struct gm_daemon *d)
+{
+    if (d->phase != GM_PHASE_STARTING || gm_server_listen(d) != GM_OK)
+        return;
+    d->phase = GM_PHASE_RUNNING;
+    d->spin_budget_ns = gm_reap_spin_budget(d);
+    gm_log(GM_LOG_INFO, "ready", "socket=%s pid=%ld version=%s source=%s", d->config.socket, (long)getpid(), GM_VERSION,
+           GM_SOURCE_ID);
+    gm_notify("READY=1\nSTATUS=serving on %s", d->config.socket);
+}
+
+void gm_server_failed(struct gm_daemon *d, const char *reason)
+{
+    if (d->phase != GM_PHASE_STARTING)
+        return;
+    gm_log(GM_LOG_ERROR, "start", "failed: %s", reason);
+    gm_notify("STATUS=failed: %s", reason);
+    gm_server_stop(d, GM_EXIT_FAILED);
+}
+
+static void gm_stop_devices(struct gm_daemon *d)
+{
+    d->phase = GM_PHASE_STOPPING;
+    gm_server_unlisten(d);
+    gm_sessions_close_all(d, "the daemon stops");
+    uv_timer_stop(&d->server.deadline);
+    if (d->exit_status == GM_EXIT_OK)
+        gm_devices_stop(d);
+    else
+        gm_devices_kill(d);
+}
+
+static void gm_fail_jobs(struct gm_daemon *d)
+{
+    for (uint32_t i = 0; i < d->sessions.high; i++) {
+        struct gm_session *session = &d->sessions.session[i];
+        if (session->state != GM_SESSION_OPEN)
+            continue;
+        for (struct gm_link *at = session->jobs.next; at != &session->jobs; at = at->next) {
+            const struct gm_job *job = GM_CONTAINER(at, struct gm_job, session_link);
+            struct gm_problem problem;
+            gm_problem_set(&problem, GM_EDRAINING, "", "the daemon stopped before the job was finished");
+            gm_request_error(session, job->id, &problem);
+        }
+    }
+    gm_conn_flush_all(&d->io);
+}
+
+static void gm_deadline(uv_timer_t *timer)
+{
+    struct gm_daemon *d = timer->data;
+    if (d->phase == GM_PHASE_FINISHING) {
+        gm_log(GM_LOG_WARN, "stop", "jobs were not finished in time: jobs=%u", d->jobs.count);
+        d->exit_status = GM_EXIT_FAILED;
+        gm_fail_jobs(d);
+        gm_stop_devices(d);
+    } else if (d->phase == GM_PHASE_STOPPING) {
+        gm_devices_kill(d);
+    }
+}
+
+/* exit_status OK: finish what was accepted; else stop at once. */
+static void gm_server_stop(struct gm_daemon *d, int exit_status)
+{
+    d->draining = true;
+    gm_notify("STOPPING=1");
+    if (exit_status != GM_EXIT_OK || d->phase == GM_PHASE_STARTING) {
+        d->exit_status = exit_status;
+        if (d->phase == GM_PHASE_FINISHING)
+            gm_fail_jobs(d);
+        if (d->phase < GM_PHASE_STOPPING) {
+            const bool quick = d->phase == GM_PHASE_STARTING;
+            gm_stop_devices(d);
+            if (quick)
+                gm_devices_kill(d);
+        }
+        return;
+    }
+    d->phase = GM_PHASE_FINISHING;
+    gm_log(GM_LOG_INFO, "stop", "finishing jobs=%u", d->jobs.count);
+    gm_notify("EXTEND_TIMEOUT_USEC=%llu", (unsigned long long)(d->config.drain_ms + GM_STOP_MS) * 1000u);
+    gm_server_unlisten(d);
+    uv_timer_start(&d->server.deadline, gm_deadline, d->config.drain_ms, 0);
+}
+
+static void gm_signalled(uv_signal_t *handle, int number)
+{
+    struct gm_daemon *d = handle->data;
+    gm_turn_start(d);
+    if (number == SIGUSR1) {
+        gm_sessions_dump(d);
+    } else if (d->phase < GM_PHASE_FINISHING) {
+        gm_server_stop(d, GM_EXIT_OK);
+    } else {
+        gm_log(GM_LOG_WARN, "stop", "second signal: the rest is given up");
+        gm_server_stop(d, GM_EXIT_FAILED);
+        gm_devices_kill(d);
+    }
+}
+
+void gm_server_drain(struct gm_session *session, uint32_t request)
+{
+    struct gm_daemon *d = session->daemon;
+    struct gm_server *s = &d->server;
+    d->draining = true;
+    if (s->waiters == GM_DRAIN_WAITERS) {
+        struct gm_problem problem;
+        gm_problem_set(&problem, GM_EBUSY, "", "%u others wait for the drain; new jobs are refused already",
+                       GM_DRAIN_WAITERS);
+        gm_request_error(session, request, &problem);
+        return;
+    }
+    s->waiter[s->waiters].session = session->id;
+    s->waiter[s->waiters++].request = request;
+    gm_log(GM_LOG_INFO, "drain", "jobs=%u", d->jobs.count);
+}
+
+static bool gm_output_pending(const struct gm_daemon *d)
+{
+    for (uint32_t i = 0; i < d->sessions.high; i++)
+        if (d->sessions.session[i].state == GM_SESSION_OPEN && gm_conn_unsent(&d->sessions.session[i].conn) != 0)
+            return true;
+    return false;
+}
+
+static void gm_server_close(struct gm_daemon *d)
+{
+    struct gm_server *s = &d->server;
+    d->phase = GM_PHASE_DONE;
+    uv_handle_t *handles[] = {(uv_handle_t *)&s->accept_timer, (uv_handle_t *)&s->signal[0],
+                              (uv_handle_t *)&s->signal[1],    (uv_handle_t *)&s->signal[2],
+                              (uv_handle_t *)&s->tick,         (uv_handle_t *)&s->deadline,
+                              (uv_handle_t *)&s->turn,         (uv_handle_t *)&s->spin};
+    for (size_t i = 0; i < sizeof handles / sizeof handles[0]; i++)
+        uv_close(handles[i], NULL);
+}
+
+void gm_server_progress(struct gm_daemon *d)
+{
+    struct gm_server *s = &d->server;
+    if (s->waiters != 0 && d->jobs.count == 0) {
+        for (uint32_t i = 0; i < s->waiters; i++) {
+            struct gm_session *session = gm_session_find(d, s->waiter[i].session);
+            if (session != NULL)
+                gm_request_ok(session, s->waiter[i].request);
+        }
+        s->waiters = 0;
+    }
+    if (d->phase == GM_PHASE_FINISHING && d->jobs.count == 0 && !gm_output_pending(d)) {
+        gm_stop_devices(d);
+        uv_timer_start(&s->deadline, gm_deadline, d->times.stop_ms, 0);
+    }
+    if (d->phase == GM_PHASE_STOPPING && gm_devices_gone(d))
+        gm_server_close(d);
+}
+
+/* ---- set-up ---- */
+
+static void gm_turn(uv_prepare_t *prepare)
+{
+    gm_reap_turn(prepare->data);
+}
+
+static void gm_tick(uv_timer_t *timer)
+{
+    struct gm_daemon *d = timer->data;
+    gm_turn_start(d);
+    gm_watchdog_tick(d);
+    d->tick_ms += d->times.ping_ms;
+    if (d->tick_ms >= GM_TICK_MS) {
+        d->tick_ms = 0;
+        gm_sessions_tick(d);
+        gm_devices_tick(d);
+    }
+}
+
+static void gm_server_handles(struct gm_daemon *d)
+{
+    static const int signals[] = {SIGTERM, SIGINT, SIGUSR1};
+    struct gm_server *s = &d->server;
+    uv_timer_init(&d->loop, &s->accept_timer);
+    uv_timer_init(&d->loop, &s->tick);
+    uv_timer_init(&d->loop, &s->deadline);
+    uv_prepare_init(&d->loop, &s->turn);
+    uv_idle_init(&d->loop, &s->spin);
+    s->accept_timer.data = s->tick.data = s->deadline.data = s->turn.data = s->spin.data = d;
+    for (int i = 0; i < 3; i++) {
+        uv_signal_init(&d->loop, &s->signal[i]);
+        s->signal[i].data = d;
+        uv_signal_start(&s->signal[i], gm_signalled, signals[i]);
+    }
+    uv_prepare_start(&s->turn, gm_turn);
+    uv_timer_start(&s->tick, gm_tick, d->times.ping_ms, d->times.ping_ms);
+}
+
+static void gm_raise_descriptor_limit(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+        const rlim_t enough = GM_SESSIONS_MAX + 2u * GM_ARENAS_MAX + 256u;
+        limit.rlim_cur = limit.rlim_max < enough ? limit.rlim_max : enough;
+        setrlimit(RLIMIT_NOFILE, &limit);
+    }
+}
+
+static struct gm_daemon *gm_daemon_new(const struct gm_config *config)
+{
+    struct gm_daemon *d = calloc(1, sizeof *d);
+    if (d == NULL)
+        return NULL;
+    d->config = *config;
+    d->times = (struct gm_times){.hello_ms = GM_HELLO_MS,
+                                 .ping_ms = GM_PING_MS,
+                                 .ping_deadline_ms = GM_PING_DEADLINE_MS,
+                                 .ping_kill_ms = GM_PING_KILL_MS,
+                                 .stop_ms = GM_STOP_MS};
+    d->server.socket[0].fd = d->server.socket[1].fd = d->server.lock = -1;
+    d->started_ns = gm_now_ns();
+    d->io.loop = &d->loop, d->io.context = d;
+    d->io.on_frame = gm_request_frame, d->io.is_busy = gm_session_is_busy;
+    d->io.on_gone = gm_session_gone, d->io.on_closed = gm_session_conn_closed;
+    gm_sessions_init(d);
+    gm_arenas_init(d);
+    gm_jobs_init(d);
+    return d;
+}
+
+int gm_server_run(const struct gm_config *config)
+{
+    char error[GM_SOCKET_ERROR];
+    gm_log_set_level(config->level);
+    signal(SIGPIPE, SIG_IGN);
+    gm_raise_descriptor_limit();
+    struct gm_daemon *d = gm_daemon_new(config);
+    if (d == NULL || uv_loop_init(&d->loop) != 0) {
+        gm_log(GM_LOG_ERROR, "start", "failed: no memory for the loop");
+        free(d);
+        return GM_EXIT_FAILED;
+    }
+    d->server.lock = gm_socket_lock(config->socket, error);
+    if (d->server.lock < 0) {
+        const int status = d->server.lock == GM_EBUSY ? GM_EXIT_RUNNING : GM_EXIT_FAILED;
+        gm_log(GM_LOG_ERROR, "start", "failed: %s", error);
+        uv_loop_close(&d->loop);
+        free(d);
+        return status;
+    }
+    gm_server_handles(d);
+    gm_devices_start(d);
+    uv_run(&d->loop, UV_RUN_DEFAULT);
+    gm_devices_release(d);
+    if (uv_loop_close(&d->loop) != 0)
+        gm_log(GM_LOG_WARN, "exit", "a handle of the loop is still open");
+    close(d->server.lock);
+    const int status = d->exit_status;
+    gm_log(GM_LOG_INFO, "exit", "status=%d", status);
+    free(d);
+    return status;
+}

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * From a decoded submit to an accepted job: limits, sizes, arenas of this session, device, staging, descriptor. Loop
+ * thread only. Everything is checked here so that errors name their field; the device checks again and does not rely
+ * on it.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "daemon.h"
+#include "enqueue.h"
+#include "request.h"
+
+static const uint8_t arena_word[GM_BUFFERS_MAX] = {GM_W_ARENA0, GM_W_ARENA1, GM_W_ARENA2};
+
+/* A submit on its way through the checks. */
+struct gm_plan {
+    struct gm_session *session;
+    const struct gm_wire_submit *submit;
+    struct gm_op_row row;
+    struct gm_problem *problem;
+    struct gm_arena *arena[GM_BUFFERS_MAX];
+    uint64_t bytes[GM_BUFFERS_MAX]; /* that the job touches in each buffer */
+    uint64_t total;
+};
+
+static int gm_plan_limits(struct gm_plan *p)
+{
+    struct gm_daemon *d = p->session->daemon;
+    if (d->draining) {
+        d->counters.rejected_draining++;
+        return gm_problem_set(p->problem, GM_EDRAINING, "", "%s", gm_error_text(GM_EDRAINING));
+    }
+    if (p->session->inflight >= GM_INFLIGHT_PER_SESSION_MAX || d->jobs.count >= GM_INFLIGHT_MAX) {
+        d->counters.rejected_busy++;
+        return gm_problem_set(p->problem, GM_EBUSY, "", "busy: %u jobs of this connection are in flight",
+                              p->session->inflight);
+    }
+    return GM_OK;
+}
+
+/* Op, types, sizes and inline data were checked by the decoder; what is left is where the buffers lie. */
+static void gm_plan_sizes(struct gm_plan *p)
+{
+    const struct gm_wire_submit *s = p->submit;
+    for (uint32_t i = 0; i < s->buffers; i++) {
+        const bool out = i >= p->row.inputs;
+        p->bytes[i] = out ? gm_output_bytes(p->row.shape, s->n, s->bins, s->dtype) : s->n * gm_dtype_bytes(s->dtype);
+        p->total += p->bytes[i];
+    }
+}
+
+static int gm_plan_problem(const struct gm_plan *p, uint32_t buffer, const char *member, int code, const char *text)
+{
+    char field[GM_FIELD_BYTES_MAX];
+    const bool out = buffer >= p->row.inputs;
+    snprintf(field, sizeof field, "%s[%u].%s", out ? "out" : "in", out ? buffer - p->row.inputs : buffer, member);
+    return gm_problem_set(p->problem, code, field, "%s", text != NULL ? text : gm_error_text(code));
+}
+
+static int gm_plan_alias(const struct gm_plan *p, uint32_t in, uint32_t out)
+{
+    const uint64_t a = p->submit->buffer[in].offset, b = p->submit->buffer[out].offset;
+    if (p->arena[in] == NULL || p->arena[in] != p->arena[out] || p->bytes[in] == 0 || p->bytes[out] == 0)
+        return GM_OK;
+    if (a + p->bytes[in] <= b || b + p->bytes[out] <= a || (a == b && p->row.shape == GM_SHAPE_MAP))
+        return GM_OK;
+    return gm_plan_problem(p, out, "offset", GM_EALIAS, NULL);
+}
+
+static int gm_plan_arenas(struct gm_plan *p)
+{
+    const struct gm_wire_submit *s = p->submit;
+    int status = GM_OK;
+    for (uint32_t i = 0; i < s->buffers && status == GM_OK; i++) {
+        if (s->buffer[i].place != GM_PLACE_ARENA)
+            continue;
+        char text[GM_ERROR_TEXT_MAX];
+        status = gm_arena_find(p->session, s->buffer[i].arena, &p->arena[i]);
+        if (status != GM_OK)
+            return gm_plan_problem(p, i, "arena", status, NULL);
+        const uint64_t size = p->arena[i]->bytes, offset = s->buffer[i].offset;
+        if (offset <= size && p->bytes[i] <= size - offset)
+            continue;
+        snprintf(text, sizeof text, "%" PRIu64 " bytes at %" PRIu64 " in an arena of %" PRIu64, p->bytes[i], offset,
+                 size);
+        status = gm_plan_problem(p, i, "offset", GM_EBOUNDS, text);
+    }
+    for (uint32_t in = 0; in < p->row.inputs && status == GM_OK; in++)
+        for (uint32_t out = p->row.inputs; out < s->buffers && status == GM_OK; out++)
+            status = gm_plan_alias(p, in, out);
+    return status;
+}
+
+/* The device that the message names; else one where its arenas are, the one with the fewest jobs. */
+static int gm_plan_device(struct gm_plan *p, struct gm_device **chosen)
+{
+    struct gm_devices *devices = &p->session->daemon->devices;
+    uint32_t mask = UINT32_MAX;
+    for (uint32_t i = 0; i < p->submit->buffers; i++)
+        mask &= p->arena[i] != NULL ? p->arena[i]->devices : UINT32_MAX;
+    if (p->submit->has_device && p->submit->device >= devices->count)
+        return gm_problem_set(p->problem, GM_ENODEVICE, "device", "there are %u devices", devices->count);
+    for (uint32_t i = 0; i < devices->count; i++) {
+        struct gm_device *v = &devices->device[i];
+        const bool wanted = !p->submit->has_device || p->submit->device == i;
+        if (wanted && gm_device_live(v) && (mask >> i & 1u) != 0 && (*chosen == NULL || v->depth < (*chosen)->depth))
+            *chosen = v;
+    }
+    if (*chosen != NULL)
+        return GM_OK;
+    if (p->submit->has_device && gm_device_live(&devices->device[p->submit->device]))
+        return gm_problem_set(p->problem, GM_ENODEVICE, "device", "an arena of the job is not on this device");
+    for (uint32_t i = 0; i < p->submit->buffers; i++)
+        if (p->arena[i] != NULL && p->arena[i]->devices == 0)
+            return gm_plan_problem(p, i, "arena", GM_EDEVICELOST, "the arena went with its device");
+    return gm_problem_set(p->problem, GM_EDEVICELOST, "device", "the device is out of service");
+}
+
+/* Inline data goes into one block: inputs, then outputs, each at a multiple of 64. */
+static int gm_plan_stage(struct gm_plan *p, struct gm_job *job)
+{
+    const struct gm_wire_submit *s = p->submit;
+    struct gm_device *v = job->device;
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < s->buffers; i++)
+        if (s->buffer[i].place == GM_PLACE_INLINE)
+            bytes += (p->bytes[i] + 63u) & ~UINT64_C(63);
+    if (bytes != 0) {
+        const uint64_t charge = gm_staging_charge(bytes);
+        uint32_t offset = GM_STAGING_NONE;
+        if (p->session->staged + charge <= GM_STAGING_PER_SESSION)
+            offset = gm_staging_alloc(&v->staging, bytes);
+        if (offset == GM_STAGING_NONE) {
+            p->session->daemon->counters.rejected_busy++;
+            return gm_problem_set(p->problem, GM_EBUSY, "", "busy: too much data of messages is in flight");
+        }
+        job->staging = offset, job->staged = charge;
+        p->session->staged += charge;
+        v->staging_touched = true;
+    }
+    uint32_t at = job->staging;
+    for (uint32_t i = 0; i < s->buffers; i++) {
+        if (s->buffer[i].place != GM_PLACE_INLINE)
+            continue;
+        const uint32_t place = bytes != 0 ? at : 0;
+        if (i < p->row.inputs && p->bytes[i] != 0)
+            memcpy(v->staging_bytes + place, s->buffer[i].bytes, p->bytes[i]);
+        if (i >= p->row.inputs)
+            job->has_out = true, job->out_offset = place, job->out_bytes = (uint32_t)p->bytes[i];
+        job->words[arena_word[i]] = gm_handle(0, 1);
+        gm_desc_put64(job->words, arena_word[i] + 1u, place);
+        at += (uint32_t)((p->bytes[i] + 63u) & ~UINT64_C(63));
+    }
+    return GM_OK;
+}
+
+static void gm_plan_describe(const struct gm_plan *p, struct gm_job *job)
+{
+    const struct gm_wire_submit *s = p->submit;
+    const uint32_t flags = (p->row.wide ? GM_FLAG_WIDE : 0u) | (s->descending ? GM_FLAG_DESCENDING : 0u);
+    uint32_t *w = job->words;
+    w[GM_W_OP] = s->op | (p->row.types != 0 ? s->dtype : 0u) << 16 | flags << 24;
+    w[GM_W_SESSION] = p->session->id;
+    gm_desc_put64(w, GM_W_N, s->n);
+    for (uint32_t i = 0; i < s->buffers; i++)
+        if (p->arena[i] != NULL) {
+            w[arena_word[i]] = s->buffer[i].arena;
+            gm_desc_put64(w, arena_word[i] + 1u, s->buffer[i].offset);
+        }
+    if (p->row.shape == GM_SHAPE_HISTOGRAM)
+        w[GM_W_COUNT] = (uint32_t)s->bins;
+    if (!p->row.wide)
+        return;
+    uint64_t low = s->value, high = 0;
+    if (p->row.shape == GM_SHAPE_HISTOGRAM)
+        memcpy(&low, &s->lo, sizeof low), memcpy(&high, &s->hi, sizeof high);
+    w[GM_W_WIDE] = GM_DESC_WIDE_MARK;
+    gm_desc_put64(w, GM_W_VALUE0, low);
+    gm_desc_put64(w, GM_W_VALUE1, high);
+}
+
+static int gm_plan_accept(struct gm_plan *p, struct gm_device *v, uint32_t id)
+{
+    struct gm_daemon *d = p->session->daemon;
+    struct gm_job *job = gm_job_new(d, false);
+    if (job == NULL)
+        return gm_problem_set(p->problem, GM_EBUSY, "", "%s", gm_error_text(GM_EBUSY));
+    job->session = p->session, job->device = v;
+    job->id = id, job->op = p->submit->op, job->wide = p->row.wide != 0;
+    job->result_dtype = p->row.result == GM_RESULT_NONE ? (uint32_t)GM_DTYPE_COUNT
+                                                         : gm_result_dtype(p->row.result, p->submit->dtype);
+    job->cost = gm_enqueue_cost(p->total);
+    job->accepted_ns = gm_turn_start(d);
+    const int status = gm_plan_stage(p, job);
+    if (status != GM_OK) {
+        gm_job_discard(d, job);
+        return status;
+    }
+    gm_plan_describe(p, job);
+    for (uint32_t i = 0; i < p->submit->buffers; i++)
+        if (p->arena[i] != NULL) {
+            job->arena[i] = p->arena[i];
+            gm_arena_pin(p->arena[i]);
+        }
+    gm_job_accept(d, job);
+    return GM_OK;
+}
+
+void gm_submit(struct gm_session *session, const struct gm_wire_request *request)
+{
+    struct gm_problem problem;
+    struct gm_device *v = NULL;
+    struct gm_plan plan = {.session = session, .submit = &request->u.submit, .problem = &problem};
+    plan.row = gm_op_row(request->u.submit.op);
+    gm_plan_sizes(&plan);
+    int status = gm_plan_arenas(&plan);
+    if (status != GM_OK)
+        session->daemon->counters.rejected_bad++;
+    if (status == GM_OK)
+        status = gm_plan_device(&plan, &v);
+    if (status == GM_OK)
+        status = gm_plan_limits(&plan);
+    if (status == GM_OK)
+        status = gm_plan_accept(&plan, v, request->id);
+    if (status == GM_OK)
+        return;
+    if (v != NULL)
+        v->submitted++, v->rejected++;
+    gm_request_error(session, request->id, &problem);
+}
