@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * libgridmill: jobs for gridmilld over its Unix socket. This is the one installed header; it includes nothing but the
+ * C library and compiles as C11 and as C++17.
+ *
+ * Results. A function that returns int returns GM_OK or one of the negative numbers of enum gm_status. What went
+ * wrong, in words, is kept: gm_job_failure for a job, gm_last_failure for everything else of a client.
+ *
+ * Threads. A client may be used from any number of threads at once, and every function here may be called from any of
+ * them, with three rules: gm_close is the last call, made when no other thread is inside a function of that client; a
+ * job is waited for by one thread at a time; an arena is freed when no other thread uses it. Several threads may wait
+ * for different jobs: one of them reads the socket for all.
+ *
+ * Time. Every call that can block takes a deadline: nanoseconds of CLOCK_MONOTONIC, absolute. GM_NO_DEADLINE waits for
+ * ever, 0 does not wait at all. Signals neither end a wait nor lengthen it. When the daemon dies or closes the
+ * connection, everything that is pending completes with GM_ECLOSED at once; a client never reconnects by itself.
+ *
+ * Memory. gm_open maps what a client needs, about 2.4 MiB of address space of which only the used pages are backed;
+ * gm_submit, gm_poll, gm_next and gm_wait allocate nothing. The library starts no threads, installs no signal
+ * handlers, raises no SIGPIPE, prints nothing, leaves nothing to run at exit, and all its descriptors are close-on-exec.
+ *
+ * Fork. The client belongs to the process that opened it. In a child made by fork every call returns GM_EFORKED; the
+ * child may call gm_close, which takes nothing from the parent. Shared arenas stay visible in the child.
+ */
+#ifndef GRIDMILL_H
+#define GRIDMILL_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define GM_API __attribute__((visibility("default")))
+#else
+#define GM_API
+#endif
+
+#define GM_VERSION_MAJOR 0
+#define GM_VERSION_MINOR 1
+#define GM_VERSION_PATCH 0
+
+#define GM_NO_DEADLINE UINT64_MAX
+#define GM_DEVICE_ANY  (-1)
+
+/* Data of one job that may ride in its message, each way; more goes through an arena. */
+#define GM_INLINE_BYTES 1048576u
+/* Jobs of one client that may be pending at once; more is GM_EBUSY. */
+#define GM_PENDING_JOBS 1024u
+
+#ifndef GM_PROTO_ERRORS_H /* the daemon's own sources make the same enumerators from their table */
+enum gm_status {
+    GM_OK = 0,
+    GM_EINVAL = -1,       /* invalid argument */
+    GM_EOP = -2,          /* unknown op */
+    GM_EDTYPE = -3,       /* the op does not take this element type */
+    GM_ESIZE = -4,        /* size out of range */
+    GM_EBOUNDS = -5,      /* buffer reaches outside its arena */
+    GM_EARENA = -6,       /* no such arena in this session */
+    GM_ESTALE = -7,       /* arena was freed */
+    GM_EREADONLY = -8,    /* output buffer in a read-only arena */
+    GM_EALIGN = -9,       /* offset is not a multiple of the element size */
+    GM_EEMPTY = -10,      /* no elements: the result is undefined */
+    GM_EOVERFLOW = -11,   /* the sum does not fit 64 bits */
+    GM_EBUSY = -12,       /* too many jobs in flight, or no room for the message; gm_poll or gm_wait, then again */
+    GM_EQUOTA = -13,      /* quota used up */
+    GM_ENOMEM = -14,      /* out of memory */
+    GM_EWORKSPACE = -15,  /* the job needs more workspace than the device has */
+    GM_ECANCELLED = -16,  /* cancelled */
+    GM_ETIMEDOUT = -17,   /* deadline passed */
+    GM_EDEVICELOST = -18, /* the device was lost while the job ran */
+    GM_ENODEVICE = -19,   /* no such device */
+    GM_EDRAINING = -20,   /* the daemon is draining */
+    GM_EPROTO = -21,      /* malformed message */
+    GM_EVERSION = -22,    /* no common protocol version */
+    GM_ETOOLARGE = -23,   /* message too large */
+    GM_ETOODEEP = -24,    /* message nested too deeply */
+    GM_ETOOMANY = -25,    /* message has too many items */
+    GM_EMETHOD = -26,     /* unknown method */
+    GM_ECONNECT = -27,    /* cannot reach the daemon */
+    GM_ECLOSED = -28,     /* connection closed; whether pending jobs ran is unknown */
+    GM_EFORKED = -29,     /* connection belongs to the parent process */
+    GM_EPERM = -30,       /* not permitted on this socket */
+    GM_ENOTFOUND = -31,   /* no such job */
+    GM_EFDS = -32,        /* out of file descriptors */
+    GM_ESYSTEM = -33,     /* system call failed */
+    GM_EINTERNAL = -34,   /* internal error */
+    GM_EALIAS = -35,      /* input and output overlap */
+    GM_EAGAIN = -36       /* not finished yet */
+};
+#endif
+
+/* Element types. f16 and bf16 are 2 bytes, the others what their names say. */
+enum gm_element {
+    GM_U8 = 0,
+    GM_I8 = 1,
+    GM_U32 = 2,
+    GM_I32 = 3,
+    GM_U64 = 4,
+    GM_I64 = 5,
+    GM_F16 = 6,
+    GM_BF16 = 7,
+    GM_F32 = 8,
+    GM_F64 = 9,
+    GM_NO_ELEMENT = 255 /* the op has no elements, or no result */
+};
+
+struct gm_client; /* a connection to a daemon */
+struct gm_arena;  /* memory of this client that jobs may use */
+
+/* What went wrong: the number, the field of the request it is about ("" for none), and a sentence. */
+struct gm_failure {
+    int status;
+    char field[32];
+    char text[160];
+};
+
+/* ---- Errors. Any thread, no client. ---- */
+
+/* "GM_EBUSY"; "GM_E?" for a number that is none. */
+GM_API const char *gm_status_name(int status);
+/* The meaning in a few words, as in the comments of enum gm_status. */
+GM_API const char *gm_strerror(int status);
+/* Non-zero when the same request, unchanged, may succeed later. */
+GM_API int gm_retriable(int status);
+
+/* Numbers of element types by name ("f32"), and back. -1 and NULL for none. */
+GM_API int gm_element_by_name(const char *name);
+GM_API const char *gm_element_name(uint32_t element);
+/* Bytes of one element; 0 for none. */
+GM_API size_t gm_element_bytes(uint32_t element);
+
+/* "0.1.0", of the library that is loaded. */
+GM_API const char *gm_version(void);
+
+/* Now on the clock of deadlines, and now plus a time (which saturates at GM_NO_DEADLINE). */
+GM_API uint64_t gm_now_ns(void);
+GM_API uint64_t gm_deadline_in(uint64_t timeout_ns);
+
+/* ---- Connection ---- */
+
+/* Zero means the default everywhere. */
+struct gm_options {
+    const char *socket;   /* path; default: see gm_open */
+    const char *name;     /* of this client, for the daemon's log, up to 63 bytes; default: the program's name */
+    uint64_t deadline_ns; /* of gm_open; default: 5 s from now */
+    int admin;            /* non-zero: the admin socket beside it, which has the same path and ".admin" */
+    uint64_t reserved[4]; /* zero */
+};
+
+/* Connects and says hello. The socket is the first of: options->socket, the variable GRIDMILL_SOCKET,
+ * $XDG_RUNTIME_DIR/gridmill/gridmill.sock when XDG_RUNTIME_DIR is set, /run/gridmill/gridmill.sock. options may be
+ * NULL. On success *client is yours until gm_close. On failure *client is NULL and, when failure is not NULL, it says
+ * why: GM_ECONNECT (nobody listens there, or not for you), GM_EINVAL (the path is longer than the 107 bytes that a
+ * Unix socket address holds, or empty), GM_EVERSION, GM_ETIMEDOUT, GM_EFDS, GM_ENOMEM, GM_ESYSTEM, or what the daemon
+ * answered. */
+GM_API int gm_open(const struct gm_options *options, struct gm_client **client, struct gm_failure *failure);
+
+/* Ends the session, frees the client and every arena of it. Jobs that are pending are yours again, with GM_ECLOSED;
+ * their buffers are not written after this. NULL is allowed. The last call on a client, from any thread. */
+GM_API void gm_close(struct gm_client *client);
+
+/* Copies what the last failing call on this client failed with; status GM_OK when none has. */
+GM_API void gm_last_failure(struct gm_client *client, struct gm_failure *failure);
+
+/* ---- Event loops ---- */
+
+/* The descriptor to wait on; it stays the client's. Negative: GM_EFORKED. When a thread waits inside gm_wait, that
+ * thread takes what arrives: a client that is driven by an event loop is best left to the loop. */
+GM_API int gm_fd(struct gm_client *client);
+/* What to wait for on it, in the words of poll(2): POLLIN, or POLLIN | POLLOUT while output waits. Ask again after
+ * each submit and poll. */
+GM_API int gm_events(struct gm_client *client);
+/* Sends and receives what can be without blocking. Returns GM_OK, or GM_ECLOSED when the connection has ended (every
+ * pending job has completed then). Follow it with gm_next until that returns NULL. */
+GM_API int gm_poll(struct gm_client *client);
+
+/* ---- Arenas ---- */
+
+enum gm_memory {
+    GM_MEMORY_SHARED = 0, /* mapped here and usable on the devices */
+    GM_MEMORY_DEVICE = 1  /* memory of one device; reached by jobs only */
+};
+
+/* Asks the daemon for an arena, zeroed, of at least this many bytes, and maps it when it is shared. device matters for
+ * GM_MEMORY_DEVICE. The arena is the client's: gm_close frees it when gm_arena_free did not. GM_EQUOTA, GM_ENOMEM,
+ * GM_ESIZE, GM_ENODEVICE, GM_EDEVICELOST, GM_ETIMEDOUT (the daemon's answer is awaited in the background and the
+ * arena given back), GM_EBUSY, GM_ECLOSED. */
+GM_API int gm_arena_create(struct gm_client *client, uint64_t bytes, enum gm_memory memory, int device,
+                           uint64_t deadline_ns, struct gm_arena **arena);
+/* Gives an arena back. GM_OK, and also GM_ECLOSED: the arena and its memory are gone. GM_EBUSY (jobs that use it are
+ * pending) and GM_ETIMEDOUT: it still exists, try again. NULL is allowed. */
+GM_API int gm_arena_free(struct gm_arena *arena, uint64_t deadline_ns);
+/* The mapped memory; NULL for device memory. Page-aligned. */
+GM_API void *gm_arena_data(const struct gm_arena *arena);
+GM_API uint64_t gm_arena_bytes(const struct gm_arena *arena);
+
+/* ---- Jobs ---- */
+
+/* One buffer of a request: bytes in an arena from offset on, or memory of yours, which rides in the messages. Bytes is
+ * how much the job may touch; a job that needs more is refused with GM_EBOUNDS. */
+struct gm_buffer {
+    const struct gm_arena *arena; /* NULL: data */
+    uint64_t offset;
+    const void *data; /* an output's data is written */
+    uint64_t bytes;
+};
+
+static inline struct gm_buffer gm_in_arena(const struct gm_arena *arena, uint64_t offset, uint64_t bytes)
+{
+    struct gm_buffer buffer;
+    memset(&buffer, 0, sizeof buffer);
+    buffer.arena = arena;
+    buffer.offset = offset;
+    buffer.bytes = bytes;
+    return buffer;
+}
+
+/* Memory of the caller, at most GM_INLINE_BYTES used. An input is copied by gm_submit; an output is written when the
+ * completion is read from the socket, and must stay valid until the job is complete. */
+static inline struct gm_buffer gm_in_memory(const void *data, uint64_t bytes)
+{
+    struct gm_buffer buffer;
+    memset(&buffer, 0, sizeof buffer);
+    buffer.data = data;
+    buffer.bytes = bytes;
+    return buffer;
+}
+
+/* What to do. Start from gm_request, which zeroes what an op does not need; `gridmill ops` lists ops and shapes. */
+struct gm_request {
+    const char *op;   /* "sum" */
+    uint32_t dtype;   /* enum gm_element; GM_NO_ELEMENT for ops without elements */
+    int32_t device;   /* index, or GM_DEVICE_ANY: where the arenas are, else the shortest queue */
+    uint64_t n;       /* elements of the input; fill: of the output */
+    uint64_t value;   /* fill: the element's bits; see gm_bits_f32 */
+    double lo, hi;    /* histogram */
+    uint32_t bins;    /* histogram */
+    int32_t descending; /* sort: non-zero for descending */
+    struct gm_buffer in[2], out[1];
+    uint64_t reserved[4]; /* zero */
+};
+
+static inline struct gm_request gm_request(const char *op, uint32_t dtype, uint64_t n)
+{
+    struct gm_request request;
+    memset(&request, 0, sizeof request);
+    request.op = op;
+    request.dtype = dtype;
+    request.device = GM_DEVICE_ANY;
+    request.n = n;
+    return request;
+}
+
+/* Element bits for gm_request.value; integers convert by themselves. */
+static inline uint64_t gm_bits_f32(float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+static inline uint64_t gm_bits_f64(double value)
+{
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+/* A job in flight. The memory is yours: zero it before its first use, leave it in place from gm_submit until gm_wait,
+ * gm_next or gm_close has given it back, then use it again as you like. */
+struct gm_job {
+    void *user; /* yours */
+    uint64_t opaque[48];
+};
+
+/* What a completed job says. The result is of type dtype: GM_NO_ELEMENT when the op has none. */
+struct gm_result {
+    uint32_t dtype;
+    uint32_t device; /* that ran it */
+    union {
+        uint64_t u64;
+        int64_t i64;
+        uint32_t u32;
+        int32_t i32;
+        uint8_t u8;
+        float f32;
+        double f64;
+    } value;
+    uint64_t wait_ns; /* in the daemon: accepted to started */
+    uint64_t run_ns;  /* started to complete */
+};
+
+/* Queues a job and sends what can be sent; never blocks. On GM_OK the job is the library's until it has been given
+ * back. On failure it is not: GM_EBUSY (GM_PENDING_JOBS pending, or the output buffer is full), GM_EOP, GM_EDTYPE,
+ * GM_ESIZE, GM_EBOUNDS, GM_EARENA, GM_EINVAL, GM_ECLOSED; gm_last_failure names the field. The daemon checks
+ * again, and more: its refusals arrive as the status of the job. Jobs complete in any order. */
+GM_API int gm_submit(struct gm_client *client, const struct gm_request *request, struct gm_job *job);
+/* The same for several jobs, with one write for all of them. They are accepted in order up to the first failure, whose
+ * status is returned; *accepted says how many were. */
+GM_API int gm_submit_batch(struct gm_client *client, const struct gm_request *requests, struct gm_job *const *jobs,
+                           size_t count, size_t *accepted);
+/* Waits for one job and returns its status; the job is yours again. GM_ETIMEDOUT here is special when the job itself
+ * is still pending (gm_job_status says GM_EAGAIN): the job and its buffers stay the library's, wait again or cancel
+ * and wait. GM_EINVAL: another thread waits for it, or it is not pending on this client. */
+GM_API int gm_wait(struct gm_client *client, struct gm_job *job, uint64_t deadline_ns);
+/* The next job that has completed and that nobody has been given yet, in order of completion, or NULL. It is yours
+ * again. Does not read the socket: see gm_poll. Jobs that a thread waits for are left to that thread. */
+GM_API struct gm_job *gm_next(struct gm_client *client);
+/* Asks for a pending job to be cancelled; never blocks. The job still completes, with GM_ECANCELLED or, when it was
+ * too late, with its result. GM_ENOTFOUND: it is not pending. GM_EBUSY: no room for the message. */
+GM_API int gm_cancel(struct gm_client *client, struct gm_job *job);
+/* gm_submit and gm_wait. When the deadline passes the job is cancelled and the call waits on for the answer, so that
+ * the buffers are the caller's in every case; it then returns GM_ETIMEDOUT. result may be NULL. */
+GM_API int gm_run(struct gm_client *client, const struct gm_request *request, uint64_t deadline_ns,
+                  struct gm_result *result);
+
+/* GM_EAGAIN while pending, else the status. Any thread, without a lock; everything the job wrote is visible when the
+ * answer is not GM_EAGAIN. The job is the library's until gm_wait or gm_next has given it back, whatever this says. */
+GM_API int gm_job_status(const struct gm_job *job);
+/* The result of a completed job; returns its status, and zeroes *result unless that is GM_OK. */
+GM_API int gm_job_result(const struct gm_job *job, struct gm_result *result);
+/* What a completed job failed with. */
+GM_API void gm_job_failure(const struct gm_job *job, struct gm_failure *failure);
+
+/* ---- The daemon ---- */
+
+/* One message there and back through the daemon, not the device. */
+GM_API int gm_ping(struct gm_client *client, uint64_t deadline_ns);
+/* The daemon's figures, and its table of ops: one msgpack map each, as the protocol describes them. On success *bytes
+ * points to *size bytes of msgpack that are yours: gm_free. */
+GM_API int gm_stats(struct gm_client *client, uint64_t deadline_ns, void **bytes, size_t *size);
+GM_API int gm_ops(struct gm_client *client, uint64_t deadline_ns, void **bytes, size_t *size);
+GM_API void gm_free(void *bytes);
+/* Tells the daemon to refuse new jobs, finish the accepted ones and exit. On the admin socket only: GM_EPERM. */
+GM_API int gm_drain(struct gm_client *client, uint64_t deadline_ns);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

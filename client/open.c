@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The beginning and the end of a client: finds the socket, connects, says hello. gm_open and gm_close run on the
+ * caller's thread; opening is bounded by its deadline, everything a client will need is mapped here.
+ */
+#include "client.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#define OPEN_NS_DEFAULT UINT64_C(5000000000)
+#define PATH_DEFAULT    "/run/gridmill/gridmill.sock"
+#define PATH_IN_RUNTIME "gridmill/gridmill.sock"
+#define ADMIN_SUFFIX    ".admin"
+#define PAGE            65536u /* the largest page size there is: what is wiped must not be shared with anything */
+
+/* One mapping: the page that fork wipes, the client, input, output. */
+#define CLIENT_AT ((size_t)PAGE)
+#define INPUT_AT  (CLIENT_AT + ((sizeof(struct gm_client) + PAGE - 1) & ~(size_t)(PAGE - 1)))
+#define OUTPUT_AT (INPUT_AT + INPUT_BYTES)
+#define ALL_BYTES (OUTPUT_AT + OUTPUT_BYTES)
+
+int gm__entry(const struct gm_client *client)
+{
+    if (client == NULL)
+        return GM_EINVAL;
+    return *client->mine == 1 ? GM_OK : GM_EFORKED;
+}
+
+static int make_address(const struct gm_options *options, struct sockaddr_un *address, struct gm_failure *failure)
+{
+    const char *const named = options->socket != NULL ? options->socket : getenv("GRIDMILL_SOCKET");
+    const char *const runtime = getenv("XDG_RUNTIME_DIR");
+    const bool in_runtime = named == NULL && runtime != NULL && runtime[0] != '\0';
+    const size_t room = sizeof address->sun_path;
+
+    memset(address, 0, sizeof *address);
+    address->sun_family = AF_UNIX;
+    if (named != NULL && named[0] == '\0')
+        return gm__report(failure, GM_EINVAL, "socket", "the path of the socket is empty");
+    const int length = snprintf(address->sun_path, room, "%s%s%s", in_runtime ? runtime : "",
+                                named != NULL ? named : in_runtime ? "/" PATH_IN_RUNTIME : PATH_DEFAULT,
+                                options->admin != 0 ? ADMIN_SUFFIX : "");
+    if (length < 0 || (size_t)length >= room)
+        return gm__report(failure, GM_EINVAL, "socket", "the path of the socket has %d bytes; at most %zu are possible",
+                          length, room - 1);
+    return GM_OK;
+}
+
+static int connect_failure(int error, const char *path, struct gm_failure *failure)
+{
+    char text[96];
+
+    if (error == EAGAIN)
+        return gm__report(failure, GM_ETIMEDOUT, "", "%.100s: the daemon did not accept in time", path);
+    return gm__report(failure, GM_ECONNECT, "socket", "%.107s: %.48s", path, strerror_r(error, text, sizeof text));
+}
+
+/* Connects while the descriptor still blocks: only so does a full backlog wait, and no longer than SO_SNDTIMEO. */
+static int connect_until(int fd, const struct sockaddr_un *address, uint64_t deadline_ns, struct gm_failure *failure)
+{
+    const uint64_t now = gm_now_ns(), left_us = now < deadline_ns ? (deadline_ns - now) / 1000 : 0;
+    const struct timeval timeout = {.tv_sec = (time_t)(left_us / 1000000), .tv_usec = (suseconds_t)(left_us % 1000000)};
+
+    if (left_us == 0)
+        return gm__report(failure, GM_ETIMEDOUT, "", "the deadline passed before connecting");
+    if (deadline_ns != GM_NO_DEADLINE && setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout) != 0)
+        return gm__report_errno(failure, "setting a timeout", errno);
+    if (connect(fd, (const struct sockaddr *)address, sizeof *address) != 0)
+        return errno == EINTR ? GM_EAGAIN : connect_failure(errno, address->sun_path, failure);
+    if (fcntl(fd, F_SETFL, O_RDWR | O_NONBLOCK) != 0)
+        return gm__report_errno(failure, "making the socket non-blocking", errno);
+    return GM_OK;
+}
+
+static int connect_client(struct gm_client *client, const struct sockaddr_un *address, uint64_t deadline_ns,
+                          struct gm_failure *failure)
+{
+    int rc;
+
+    client->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (client->wake_fd < 0)
+        return gm__report_errno(failure, "making an eventfd", errno);
+    client->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (client->fd < 0)
+        return gm__report_errno(failure, "making a socket", errno);
+    /* A signal ends connect without an answer; a Unix socket that did not connect can simply try again. */
+    do
+        rc = connect_until(client->fd, address, deadline_ns, failure);
+    while (rc == GM_EAGAIN);
+    return rc;
+}
+
+static int hello(struct gm_client *client, const struct gm_options *options, uint64_t deadline_ns)
+{
+    struct gm_wire_request request = {.method = GM_METHOD_HELLO};
+    struct gm_call call;
+    const char *const name = options->name != NULL ? options->name : program_invocation_short_name;
+
+    request.u.hello.version_min = GM_WIRE_VERSION_MIN;
+    request.u.hello.version_max = GM_WIRE_VERSION_MAX;
+    snprintf(request.u.hello.client, sizeof request.u.hello.client, "%s", name);
+    pthread_mutex_lock(&client->lock);
+    const int rc = gm__call(client, &request, &call, deadline_ns);
+    /* A daemon that turns a client away says why before it closes. */
+    if (rc == GM_ECLOSED && client->closing.status != GM_OK)
+        client->last = client->closing;
+    const int status = rc == GM_OK ? GM_OK : client->last.status;
+    pthread_mutex_unlock(&client->lock);
+    return status;
+}
+
+static int make_client(struct gm_client **made, struct gm_failure *failure)
+{
+    uint8_t *const memory = mmap(NULL, ALL_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED)
+        return gm__report_errno(failure, "mapping a client", errno);
+    struct gm_client *const client = (struct gm_client *)(memory + CLIENT_AT);
+    if (madvise(memory, PAGE, MADV_WIPEONFORK) != 0 || pthread_mutex_init(&client->lock, NULL) != 0) {
+        const int rc = gm__report_errno(failure, "preparing a client", errno);
+        munmap(memory, ALL_BYTES);
+        return rc;
+    }
+    memory[0] = 1;
+    client->memory = memory;
+    client->mine = memory;
+    client->input = memory + INPUT_AT;
+    client->output = (struct gm_wire_out){.bytes = memory + OUTPUT_AT, .capacity = OUTPUT_BYTES};
+    client->fd = client->wake_fd = -1;
+    gm__slots_init(client);
+    *made = client;
+    return GM_OK;
+}
+
+int gm_open(const struct gm_options *options, struct gm_client **client, struct gm_failure *failure)
+{
+    static const struct gm_options defaults;
+    struct gm_failure ignored;
+    struct sockaddr_un address;
+    struct gm_client *made = NULL;
+
+    if (options == NULL)
+        options = &defaults;
+    if (failure == NULL)
+        failure = &ignored;
+    *failure = (struct gm_failure){0};
+    *client = NULL;
+    const uint64_t deadline_ns = options->deadline_ns != 0 ? options->deadline_ns : gm_deadline_in(OPEN_NS_DEFAULT);
+    int rc = make_address(options, &address, failure);
+    if (rc == GM_OK)
+        rc = make_client(&made, failure);
+    if (rc == GM_OK)
+        rc = connect_client(made, &address, deadline_ns, failure);
+    if (rc == GM_OK) {
+        rc = hello(made, options, deadline_ns);
+        if (rc != GM_OK)
+            *failure = made->last;
+    }
+    if (rc == GM_OK)
+        *client = made;
+    else
+        gm_close(made);
+    return rc;
+}
+
+void gm_close(struct gm_client *client)
+{
+    if (client == NULL)
+        return;
+    const bool mine = gm__entry(client) == GM_OK;
+    /* In a child of fork the lock may be held by a thread that is not there; nobody else is, so it is not needed. */
+    if (mine) {
+        pthread_mutex_lock(&client->lock);
+        gm__fail_all(client, GM_ECLOSED, "the client was closed");
+        pthread_mutex_unlock(&client->lock);
+        while (gm_next(client) != NULL)
+            continue;
+        pthread_mutex_destroy(&client->lock);
+    }
+    gm__conn_drop_fds(client);
+    gm__arenas_unmap(client);
+    if (client->fd >= 0)
+        close(client->fd);
+    if (client->wake_fd >= 0)
+        close(client->wake_fd);
+    munmap(client->memory, ALL_BYTES);
+}
+
+void gm_last_failure(struct gm_client *client, struct gm_failure *failure)
+{
+    const int rc = gm__entry(client);
+
+    if (rc != GM_OK) {
+        gm__report(failure, rc, "", "%s", gm_strerror(rc));
+        return;
+    }
+    pthread_mutex_lock(&client->lock);
+    *failure = client->last;
+    pthread_mutex_unlock(&client->lock);
+}
+
+int gm_fd(struct gm_client *client)
+{
+    const int rc = gm__entry(client);
+
+    return rc == GM_OK ? client->fd : rc;
+}
+
+int gm_events(struct gm_client *client)
+{
+    const int rc = gm__entry(client);
+
+    if (rc != GM_OK)
+        return rc;
+    pthread_mutex_lock(&client->lock);
+    const int events = POLLIN | (gm__conn_has_output(client) ? POLLOUT : 0);
+    pthread_mutex_unlock(&client->lock);
+    return events;
+}

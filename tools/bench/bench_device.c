@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Measures one device in this process: no-op round trips, rates, jobs on device memory, pauses and parks, and on a GPU
+ * the peers (bare echo, launch, graph, CUB) before the resident kernel starts. Prints figures, never judges them; exit
+ * status 1 means that a job failed or answered wrong. Bounded by sample counts and a time budget per figure.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "measure.h"
+#include "source_id.h"
+#ifdef GM_BED_CUDA
+#include "peers.h"
+#endif
+
+#define PARK_AFTER_NS UINT64_C(5000000)
+
+struct options {
+    const char *backend, *device;
+    size_t samples;
+    uint32_t workers, budget_ms;
+    bool json, peers, plain;
+};
+
+static const char usage_text[] =
+    "usage: bench_device [--backend cpu|cuda] [--device NAME] [--samples N] [--budget-ms N] [--workers N] [--plain]\n"
+    "                    [--no-peers] [--json]\n";
+
+static bool parse_number(const char *text, size_t low, size_t high, size_t *value)
+{
+    char *end;
+    errno = 0;
+    const unsigned long long v = strtoull(text, &end, 10);
+    *value = (size_t)v;
+    return errno == 0 && end != text && *end == 0 && v >= low && v <= high;
+}
+
+static bool parse(int argc, char **argv, struct options *o)
+{
+    static const struct option options[] = {
+        {"backend", required_argument, NULL, 'b'}, {"device", required_argument, NULL, 'd'},
+        {"samples", required_argument, NULL, 's'}, {"budget-ms", required_argument, NULL, 't'},
+        {"workers", required_argument, NULL, 'w'}, {"plain", no_argument, NULL, 'p'},
+        {"no-peers", no_argument, NULL, 'n'},      {"json", no_argument, NULL, 'j'},
+        {NULL, 0, NULL, 0},
+    };
+    size_t value = 0;
+    for (int c; (c = getopt_long(argc, argv, "", options, NULL)) != -1;) {
+        if (c == '?' || (c == 's' && !parse_number(optarg, 100, 100000000, &o->samples)) ||
+            (c == 't' && !parse_number(optarg, 1, 60000, &value)) ||
+            (c == 'w' && !parse_number(optarg, 1, GM_SHARES_MAX, &value)))
+            return false;
+        if (c == 'b')
+            o->backend = optarg;
+        else if (c == 'd')
+            o->device = optarg;
+        else if (c == 't')
+            o->budget_ms = (uint32_t)value;
+        else if (c == 'w')
+            o->workers = (uint32_t)value;
+        else if (c == 'p')
+            o->plain = true;
+        else if (c == 'n')
+            o->peers = false;
+        else if (c == 'j')
+            o->json = true;
+    }
+    return optind == argc;
+}
+
+static void facts(struct gm_figures *figures, const struct gm_bed *bed)
+{
+    char text[160];
+    gm_figures_fact(figures, "backend", bed->backend->name);
+    gm_figures_fact(figures, "device", bed->hello.name);
+    gm_figures_fact(figures, "detail", bed->hello.detail);
+    snprintf(text, sizeof text, "%u x %u threads", bed->hello.workers, bed->hello.threads);
+    gm_figures_fact(figures, "workers", text);
+#ifdef GM_BED_CUDA
+    gm_peers_driver(text, sizeof text);
+    gm_figures_fact(figures, "driver", text);
+    snprintf(text, sizeof text, "%d x %d threads an SM, %d registers", GM_CUDA_BLOCKS_PER_SM, GM_CUDA_THREADS,
+             GM_CUDA_REGISTERS);
+    gm_figures_fact(figures, "shape", strcmp(bed->backend->name, "cuda") == 0 ? text : "threads");
+#endif
+    gm_figures_fact(figures, "source_id", GM_SOURCE_ID);
+}
+
+/* Facts need the device, figures of peers come before it runs: so it is opened once for its description. */
+static int describe(const struct options *o, const struct gm_backend *backend, const struct gm_device_config *config,
+                    struct gm_figures *figures, struct gm_bed *bed)
+{
+    int status = gm_bed_open(bed, backend, config, 0);
+    if (status != GM_OK)
+        return status;
+    facts(figures, bed);
+    status = gm_bed_close(bed);
+#ifdef GM_BED_CUDA
+    if (status == GM_OK && o->peers && strcmp(backend->name, "cuda") == 0) {
+        struct gm_peers peers = {.samples = o->samples};
+        if (strncmp(o->device, "cuda:", 5) != 0 || (peers.device = atoi(o->device + 5)) < 0 ||
+            gm_peers_run(&peers, figures) != 0) {
+            snprintf(bed->text, sizeof bed->text, "peers: %.140s", peers.text[0] ? peers.text : "need cuda:INDEX");
+            status = GM_ESYSTEM;
+        }
+    }
+#else
+    (void)o;
+#endif
+    return status;
+}
+
+static int measure_all(const struct options *o, const struct gm_backend *backend, struct gm_device_config *config,
+                       struct gm_measure *m)
+{
+    int status = gm_bed_open(m->bed, backend, config, 0);
+    if (status != GM_OK)
+        return status;
+    status = gm_measure_nop(m);
+    if (status == GM_OK)
+        status = gm_measure_rates(m);
+    if (status == GM_OK)
+        status = gm_measure_ops(m);
+    if (status == GM_OK)
+        status = gm_measure_pauses(m);
+    if (status != GM_OK) {
+        char text[GM_ERROR_TEXT_MAX]; /* the failure above is the one to tell */
+        memcpy(text, m->bed->text, sizeof text);
+        (void)gm_bed_close(m->bed);
+        memcpy(m->bed->text, text, sizeof text);
+        return status;
+    }
+    status = gm_bed_close(m->bed);
+    config->idle_ns = PARK_AFTER_NS;
+    if (status == GM_OK)
+        status = gm_bed_open(m->bed, backend, config, 0);
+    if (status == GM_OK)
+        status = gm_measure_sleep(m);
+    return status == GM_OK ? gm_bed_close(m->bed) : ((void)o, status);
+}
+
+int main(int argc, char **argv)
+{
+    static struct gm_bed bed;
+    struct options o = {.backend = "cpu", .samples = 200000, .budget_ms = 1000, .peers = true};
+    struct gm_figures figures;
+    if (!parse(argc, argv, &o)) {
+        fputs(usage_text, stderr);
+        return 2;
+    }
+    const struct gm_backend *backend = gm_bed_backend(o.backend);
+    if (!backend) {
+        fprintf(stderr, "bench_device: this build has no %s backend\n", o.backend);
+        return 2;
+    }
+    o.device = o.device ? o.device : strcmp(o.backend, "cuda") == 0 ? "cuda:0" : "cpu";
+    setenv("CUDA_MODULE_LOADING", "EAGER", 1); /* before the peers' first CUDA call, as the backend wants it */
+    struct gm_device_config config = {.device = o.device, .workers = o.workers, .plain = o.plain,
+                                      .workspace_bytes = UINT64_C(1) << 30, .idle_ns = UINT64_MAX};
+    struct gm_measure m = {.bed = &bed, .figures = &figures, .count = o.samples,
+                           .budget_ns = (uint64_t)o.budget_ms * 1000000u};
+    if (!gm_samples_make(&m.samples, o.samples + PARK_AFTER_NS / 1000u)) {
+        fputs("bench_device: no memory for samples\n", stderr);
+        return 1;
+    }
+    gm_figures_begin(&figures, stdout, o.json, "bench_device");
+    int status = describe(&o, backend, &config, &figures, &bed);
+    if (status == GM_OK)
+        status = measure_all(&o, backend, &config, &m);
+    gm_samples_free(&m.samples);
+    if (status != GM_OK) {
+        fprintf(stderr, "bench_device: %s (status %d)\n", bed.text, status);
+        return 1;
+    }
+    return gm_figures_end(&figures) ? 0 : 1;
+}

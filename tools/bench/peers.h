@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a program would do on the same GPU without gridmill, measured in the same run. Runs to its end before the
+ * resident kernel is started, on the calling thread, and gives everything it took back.
+ */
+#ifndef GM_BENCH_PEERS_H
+#define GM_BENCH_PEERS_H
+
+#include "figures.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct gm_peers {
+    int device;      /* index */
+    size_t samples;  /* round trips of the echo; launches are fewer */
+    char text[160];  /* of the failure */
+};
+
+/* 0, or -1 and a text. */
+int gm_peers_run(struct gm_peers *peers, struct gm_figures *figures);
+
+/* Keeps the GPU busy from this process with launches of a kernel of about kernel_us each, until *stop is set. */
+int gm_peers_load(struct gm_peers *peers, const volatile int *stop, unsigned kernel_us);
+
+/* Free memory of the GPU in bytes; 0 when it cannot be told. Makes a context. */
+uint64_t gm_peers_free_memory(int device);
+/* Version text of the driver, "580.65 (CUDA 13.0)" or what of it can be told. */
+void gm_peers_driver(char *text, size_t size);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

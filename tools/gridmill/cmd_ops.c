@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * gridmill ops: the daemon's table of ops, for people or as JSON. One thread.
+ */
+#include "reply.h"
+#include "table.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static void print_help(void)
+{
+    fputs("usage: gridmill ops [OP] [OPTION...]\n\n"
+          "Lists the ops of the running daemon: name, shape of the arguments, result, element types. With OP, also\n"
+          "says what it does.\n\n"
+          "      --json          print JSON\n" COMMON_HELP,
+          stdout);
+}
+
+enum { OPTION_JSON = OPTION_FIRST };
+enum { COLUMN_NAME, COLUMN_SHAPE, COLUMN_RESULT, COLUMN_DTYPES, COLUMNS };
+
+static void cell_text(struct table *table, size_t column, const msgpack_object *object)
+{
+    if (object != NULL && object->type == MSGPACK_OBJECT_STR)
+        table_cell(table, column, "%.*s", (int)object->via.str.size, object->via.str.ptr);
+}
+
+static void cell_list(struct table *table, size_t column, const msgpack_object_array *items)
+{
+    char text[TABLE_CELL_BYTES] = "";
+    size_t at = 0;
+
+    for (uint32_t i = 0; items != NULL && i < items->size && at < sizeof text; i++)
+        if (items->ptr[i].type == MSGPACK_OBJECT_STR)
+            at += (size_t)snprintf(text + at, sizeof text - at, "%s%.*s", i > 0 ? " " : "",
+                                   (int)items->ptr[i].via.str.size, items->ptr[i].via.str.ptr);
+    table_cell(table, column, "%s", text);
+}
+
+static void print_meaning(const msgpack_object_map *op)
+{
+    const msgpack_object *const help = reply_get(op, "help");
+
+    if (help != NULL && help->type == MSGPACK_OBJECT_STR)
+        printf("  %.*s\n", (int)help->via.str.size, help->via.str.ptr);
+}
+
+/* All ops, or the one that is wanted, with its meaning. */
+static int print_table(const struct reply *reply, const char *wanted)
+{
+    const msgpack_object_array *const ops = reply_array(reply->map, "ops");
+    const msgpack_object_map *found = NULL;
+    struct table table;
+    bool fits = true;
+
+    table_init(&table, COLUMNS);
+    for (uint32_t i = 0; ops != NULL && i < ops->size && fits; i++) {
+        if (ops->ptr[i].type != MSGPACK_OBJECT_MAP)
+            continue;
+        const msgpack_object_map *const op = &ops->ptr[i].via.map;
+        if (wanted != NULL && !reply_text_is(reply_get(op, "name"), wanted))
+            continue;
+        found = op;
+        fits = table_row(&table);
+        cell_text(&table, COLUMN_NAME, reply_get(op, "name"));
+        cell_text(&table, COLUMN_SHAPE, reply_get(op, "shape"));
+        cell_text(&table, COLUMN_RESULT, reply_get(op, "result"));
+        cell_list(&table, COLUMN_DTYPES, reply_array(op, "dtypes"));
+    }
+    table_print(&table, "");
+    table_free(&table);
+    if (wanted != NULL && found == NULL)
+        return complain(EXIT_FAILED, "the daemon has no op \"%s\"", wanted);
+    if (wanted != NULL)
+        print_meaning(found);
+    return fits ? EXIT_DONE : complain(EXIT_FAILED, "out of memory");
+}
+
+static int print_ops(struct gm_client *client, const struct common *common, bool json, const char *wanted)
+{
+    struct reply reply;
+    void *bytes;
+    size_t size;
+
+    if (gm_ops(client, command_deadline(common), &bytes, &size) != GM_OK)
+        return complain_last(client, "ops");
+    int rc = reply_unpack(bytes, size, &reply);
+    if (rc == EXIT_DONE)
+        rc = json ? reply_print_json(&reply) : print_table(&reply, wanted);
+    reply_free(&reply);
+    gm_free(bytes);
+    return rc;
+}
+
+int cmd_ops(int argc, char **argv)
+{
+    static const struct option options[] = {{"json", no_argument, NULL, OPTION_JSON}, COMMON_LONG, {0}};
+    struct common common = {.timeout_ns = UINT64_C(5000000000)};
+    struct gm_client *client = NULL;
+    bool json = false;
+    int option;
+
+    while ((option = getopt_long(argc, argv, COMMON_SHORT, options, NULL)) != -1) {
+        json |= option == OPTION_JSON;
+        if (option != OPTION_JSON && common_option(&common, option, optarg) <= 0)
+            return usage_error("ops", "wrong usage of ops");
+    }
+    if (argc - optind > 1)
+        return usage_error("ops", "ops takes one op at most");
+    if (common.help) {
+        print_help();
+        return EXIT_DONE;
+    }
+    int rc = command_connect(&common, &client);
+    if (rc == EXIT_DONE)
+        rc = print_ops(client, &common, json, argv[optind]);
+    gm_close(client);
+    return rc;
+}

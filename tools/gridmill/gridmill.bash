@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+# Completion of gridmill(1) for bash: sub-commands, their options, the ops of the running daemon, files.
+_gridmill() {
+  local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} common="--socket --timeout --help"
+  local commands="run ops stats ping drain version"
+  COMPREPLY=()
+  if [ "$COMP_CWORD" -eq 1 ]; then
+    mapfile -t COMPREPLY < <(compgen -W "$commands --help --version" -- "$cur")
+    return
+  fi
+  case $prev in
+  -s | --socket | -o | --output) mapfile -t COMPREPLY < <(compgen -f -- "$cur") && return ;;
+  -t | --dtype) mapfile -t COMPREPLY < <(compgen -W "u8 i32 u32 i64 u64 f32 f64" -- "$cur") && return ;;
+  -f | --format) mapfile -t COMPREPLY < <(compgen -W "text npy raw" -- "$cur") && return ;;
+  -d | --device) mapfile -t COMPREPLY < <(compgen -W "cpu cuda" -- "$cur") && return ;;
+  --arena) mapfile -t COMPREPLY < <(compgen -W "auto inline shared device" -- "$cur") && return ;;
+  esac
+  case ${COMP_WORDS[1]} in
+  run)
+    if [ "$COMP_CWORD" -eq 2 ]; then
+      mapfile -t COMPREPLY < <(compgen -W "$(gridmill ops --timeout 1 2>/dev/null | cut -d' ' -f1)" -- "$cur")
+    elif [[ $cur == -* ]]; then
+      mapfile -t COMPREPLY < <(compgen -W "--dtype --device --count --value --descending --bins --lo --hi --arena \
+        --output --format --time $common" -- "$cur")
+    else
+      mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+    fi
+    ;;
+  ops | stats) mapfile -t COMPREPLY < <(compgen -W "--json $common" -- "$cur") ;;
+  ping) mapfile -t COMPREPLY < <(compgen -W "--count --interval $common" -- "$cur") ;;
+  drain) mapfile -t COMPREPLY < <(compgen -W "$common" -- "$cur") ;;
+  esac
+}
+complete -F _gridmill gridmill

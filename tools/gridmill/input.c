@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Opens inputs and reads them. Regular files are read where the job needs the data; what comes through a pipe is
+ * collected first, in memory that grows with it up to INPUT_BYTES_MAX. One thread.
+ */
+#include "input.h"
+
+#include "command.h"
+#include "npy.h"
+#include "text.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define INPUT_BYTES_MAX (UINT64_C(1) << 36) /* through a pipe */
+
+static int read_failed(const char *name)
+{
+    return complain(EXIT_FAILED, "%s: %s", name, strerror(errno));
+}
+
+/* Everything that the descriptor still gives, behind the kept bytes. */
+static int slurp(const char *name, int fd, uint8_t **bytes, size_t *size)
+{
+    size_t capacity = *size > 65536 ? *size : 65536;
+    uint8_t *all = realloc(*bytes, capacity);
+
+    if (all != NULL)
+        *bytes = all;
+    while (all != NULL) {
+        if (*size == capacity) {
+            if (capacity >= INPUT_BYTES_MAX)
+                return complain(EXIT_FAILED, "%s: more than %" PRIu64 " bytes", name, INPUT_BYTES_MAX);
+            capacity *= 2;
+            all = realloc(*bytes, capacity);
+            if (all == NULL)
+                break;
+            *bytes = all;
+        }
+        const ssize_t n = read(fd, all + *size, capacity - *size);
+        if (n == 0)
+            return EXIT_DONE;
+        if (n < 0 && errno != EINTR)
+            return read_failed(name);
+        *size += n > 0 ? (size_t)n : 0;
+    }
+    return complain(EXIT_FAILED, "%s: out of memory", name);
+}
+
+/* The first bytes of the input, enough for any .npy header. */
+static int read_head(const char *name, int fd, uint8_t **bytes, size_t *size)
+{
+    *bytes = malloc(NPY_HEADER_MAX);
+    *size = 0;
+    if (*bytes == NULL)
+        return complain(EXIT_FAILED, "%s: out of memory", name);
+    while (*size < NPY_HEADER_MAX) {
+        const ssize_t n = read(fd, *bytes + *size, NPY_HEADER_MAX - *size);
+        if (n == 0)
+            break;
+        if (n < 0 && errno != EINTR)
+            return read_failed(name);
+        *size += n > 0 ? (size_t)n : 0;
+    }
+    return EXIT_DONE;
+}
+
+/* Total bytes: known for a regular file, collected for anything else. */
+static int find_data(struct input *input, bool regular, uint64_t file_bytes, size_t header_bytes, uint8_t **head,
+                     size_t *size, uint64_t *data_bytes)
+{
+    if (regular) {
+        input->offset = header_bytes;
+        *data_bytes = file_bytes > header_bytes ? file_bytes - header_bytes : 0;
+        return EXIT_DONE;
+    }
+    const int rc = slurp(input->name, input->fd, head, size);
+    if (rc != EXIT_DONE)
+        return rc;
+    *data_bytes = *size - header_bytes;
+    memmove(*head, *head + header_bytes, *data_bytes);
+    input->memory = *head;
+    *head = NULL;
+    return EXIT_DONE;
+}
+
+static int take_npy(struct input *input, uint32_t wanted, const struct npy *npy, uint64_t data_bytes)
+{
+    if (wanted != GM_NO_ELEMENT && wanted != npy->dtype)
+        return complain(EXIT_USAGE, "%s: holds %s, not %s", input->name, gm_element_name(npy->dtype),
+                        gm_element_name(wanted));
+    input->dtype = npy->dtype;
+    input->n = npy->n;
+    if (__builtin_mul_overflow(npy->n, gm_element_bytes(npy->dtype), &input->bytes) || data_bytes < input->bytes)
+        return complain(EXIT_FAILED, "%s: is cut: its header promises %" PRIu64 " elements, %" PRIu64
+                        " bytes are there", input->name, npy->n, data_bytes);
+    if (data_bytes > input->bytes)
+        return complain(EXIT_FAILED, "%s: has more data than its header says", input->name);
+    return EXIT_DONE;
+}
+
+static int take_raw(struct input *input, uint32_t dtype, uint64_t data_bytes)
+{
+    const size_t element = gm_element_bytes(dtype);
+
+    if (data_bytes % element != 0)
+        return complain(EXIT_FAILED, "%s: %" PRIu64 " bytes are no multiple of the %zu of %s", input->name, data_bytes,
+                        element, gm_element_name(dtype));
+    input->dtype = dtype;
+    input->n = data_bytes / element;
+    input->bytes = data_bytes;
+    return EXIT_DONE;
+}
+
+static int take_text(struct input *input, uint32_t dtype, const char *text, size_t size)
+{
+    struct text_problem problem;
+
+    input->dtype = dtype != GM_NO_ELEMENT ? dtype : text_dtype(text, size);
+    input->n = text_count(text, size);
+    input->bytes = input->n * gm_element_bytes(input->dtype);
+    if (dtype == GM_F16 || dtype == GM_BF16)
+        return complain(EXIT_USAGE, "%s: %s cannot be given as text", input->name, gm_element_name(dtype));
+    input->memory = malloc(input->bytes > 0 ? input->bytes : 1);
+    if (input->memory == NULL)
+        return complain(EXIT_FAILED, "%s: out of memory", input->name);
+    if (!text_parse(text, size, input->dtype, input->memory, &problem))
+        return complain(EXIT_FAILED, "%s: line %" PRIu64 ": %s", input->name, problem.line, problem.what);
+    return EXIT_DONE;
+}
+
+static int open_found(struct input *input, bool is_stdin, uint32_t dtype, uint8_t **head, size_t *size)
+{
+    struct stat st;
+    struct npy npy;
+    const char *why;
+    uint64_t data_bytes = 0;
+
+    if (fstat(input->fd, &st) != 0)
+        return read_failed(input->name);
+    /* Standard input may stand anywhere in a file, so only files of our own are read by position. */
+    const bool regular = S_ISREG(st.st_mode) && !is_stdin;
+    int rc = read_head(input->name, input->fd, head, size);
+    if (rc != EXIT_DONE)
+        return rc;
+    const int parsed = *size == 0 ? NPY_NOT_NPY : npy_parse(*head, *size, &npy, &why);
+    if (parsed == NPY_OK) {
+        rc = find_data(input, regular, (uint64_t)st.st_size, npy.header_bytes, head, size, &data_bytes);
+        return rc == EXIT_DONE ? take_npy(input, dtype, &npy, data_bytes) : rc;
+    }
+    if (parsed != NPY_NOT_NPY)
+        return complain(EXIT_FAILED, "%s: %s", input->name, parsed == NPY_SHORT ? "the .npy header is cut" : why);
+    if (is_stdin) {
+        rc = slurp(input->name, input->fd, head, size);
+        return rc == EXIT_DONE ? take_text(input, dtype, (const char *)*head, *size) : rc;
+    }
+    if (dtype == GM_NO_ELEMENT)
+        return complain(EXIT_USAGE, "%s: is no .npy file; say --dtype for raw data, or give text on standard input",
+                        input->name);
+    rc = find_data(input, regular, (uint64_t)st.st_size, 0, head, size, &data_bytes);
+    return rc == EXIT_DONE ? take_raw(input, dtype, data_bytes) : rc;
+}
+
+int input_open(const char *path, uint32_t dtype, struct input *input)
+{
+    const bool is_stdin = path == NULL || strcmp(path, "-") == 0;
+    uint8_t *head = NULL;
+    size_t size = 0;
+
+    *input = (struct input){.name = is_stdin ? "standard input" : path, .fd = STDIN_FILENO};
+    if (!is_stdin)
+        input->fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (input->fd < 0)
+        return read_failed(input->name);
+    const int rc = open_found(input, is_stdin, dtype, &head, &size);
+    free(head);
+    return rc;
+}
+
+int input_read(const struct input *input, void *to, uint64_t bytes)
+{
+    uint64_t done = 0;
+
+    if (input->memory != NULL) {
+        memcpy(to, input->memory, bytes);
+        return EXIT_DONE;
+    }
+    while (done < bytes) {
+        const ssize_t n = pread(input->fd, (uint8_t *)to + done, bytes - done, (off_t)(input->offset + done));
+        if (n == 0)
+            return complain(EXIT_FAILED, "%s: became shorter while it was read", input->name);
+        if (n < 0 && errno != EINTR)
+            return read_failed(input->name);
+        done += n > 0 ? (uint64_t)n : 0;
+    }
+    return EXIT_DONE;
+}
+
+void input_close(struct input *input)
+{
+    free(input->memory);
+    input->memory = NULL;
+    if (input->fd > STDIN_FILENO)
+        close(input->fd);
+    input->fd = -1;
+}

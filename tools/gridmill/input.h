@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Where the elements of a job come from: a .npy file, a raw file, or numbers as text. An input knows its type and
+ * count before its data is read, so that the data goes straight to where the job will read it. One thread.
+ */
+#ifndef GM_INPUT_H
+#define GM_INPUT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct input {
+    const char *name; /* for messages */
+    uint32_t dtype;
+    uint64_t n;
+    uint64_t bytes;   /* n elements */
+    int fd;           /* >= 0: the data is in this file, from offset on */
+    uint64_t offset;
+    void *memory; /* else here, from malloc */
+};
+
+/* Opens "-" or NULL (standard input) or a file. dtype: what the user says, or GM_NO_ELEMENT. Returns an exit code after a
+ * message, or EXIT_DONE. */
+int input_open(const char *path, uint32_t dtype, struct input *input);
+/* Copies the first bytes of the data; a file that became shorter is an error. */
+int input_read(const struct input *input, void *to, uint64_t bytes);
+void input_close(struct input *input);
+
+#endif
