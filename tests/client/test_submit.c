@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Requests in, results out: what the library refuses itself and with which field, results of every type, batches,
+ * bounds, cancel, and jobs that are taken by gm_next.
+ */
+#include "peer.h"
+
+#include <string.h>
+
+static struct gm_client *client;
+static struct peer peer;
+
+static int start(void **state)
+{
+    (void)state;
+    peer_start(&peer, peer_serve_all, NULL);
+    client = peer_open(&peer);
+    return 0;
+}
+
+static int stop(void **state)
+{
+    (void)state;
+    gm_close(client);
+    peer_stop(&peer);
+    return 0;
+}
+
+static void assert_refused(const struct gm_request *request, int status, const char *field)
+{
+    struct gm_failure failure;
+    struct gm_job job = {0};
+
+    assert_int_equal(status, gm_submit(client, request, &job));
+    gm_last_failure(client, &failure);
+    assert_int_equal(status, failure.status);
+    assert_string_equal(field, failure.field);
+    assert_true(failure.text[0] != '\0');
+    /* A refused job is the caller's: the same memory may be used again at once. */
+    const struct gm_request nop = gm_request("nop", GM_NO_ELEMENT, 0);
+    assert_int_equal(GM_OK, gm_submit(client, &nop, &job));
+    assert_int_equal(GM_OK, gm_wait(client, &job, in_ms(10000)));
+}
+
+static void bad_requests_are_refused_by_field(void **state)
+{
+    static float data[4];
+    struct gm_request good = gm_request("sum", GM_F32, 4), bad;
+
+    (void)state;
+    good.in[0] = gm_in_memory(data, sizeof data);
+    assert_int_equal(GM_OK, gm_run(client, &good, in_ms(10000), NULL));
+    bad = good, bad.op = "sums";
+    assert_refused(&bad, GM_EOP, "op");
+    bad = good, bad.op = NULL;
+    assert_refused(&bad, GM_EOP, "op");
+    bad = good, bad.dtype = GM_F16;
+    assert_refused(&bad, GM_EDTYPE, "dtype");
+    bad = good, bad.dtype = GM_NO_ELEMENT;
+    assert_refused(&bad, GM_EDTYPE, "dtype");
+    bad = good, bad.n = UINT64_MAX;
+    assert_refused(&bad, GM_ESIZE, "n");
+    bad = good, bad.n = 5;
+    assert_refused(&bad, GM_EBOUNDS, "in[0]");
+    bad = good, bad.in[0].data = NULL;
+    assert_refused(&bad, GM_EINVAL, "in[0]");
+    bad = good, bad.in[1] = good.in[0];
+    assert_refused(&bad, GM_EINVAL, "in[1]");
+    bad = good, bad.out[0] = good.in[0];
+    assert_refused(&bad, GM_EINVAL, "out[0]");
+    bad = good, bad.descending = 1;
+    assert_refused(&bad, GM_EINVAL, "descending");
+    bad = good, bad.device = 1000;
+    assert_refused(&bad, GM_ENODEVICE, "device");
+    bad = good, bad.device = -2;
+    assert_refused(&bad, GM_ENODEVICE, "device");
+    bad = good, bad.n = GM_INLINE_BYTES;
+    assert_refused(&bad, GM_EBOUNDS, "in[0]");
+    bad = good, bad.n = GM_INLINE_BYTES / 4 + 1;
+    bad.in[0].bytes = bad.n * 4;
+    assert_refused(&bad, GM_ESIZE, "in[0]");
+}
+
+static void inline_output_of_every_size_arrives(void **state)
+{
+    static uint8_t in[GM_INLINE_BYTES], out[GM_INLINE_BYTES + 1];
+    const size_t sizes[] = {0, 1, 31, 4096, 65535, 65536, 65537, GM_INLINE_BYTES};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof in; i++)
+        in[i] = (uint8_t)(i * 131 + (i >> 8));
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        struct gm_request request = gm_request("copy", GM_U8, sizes[i]);
+        request.in[0] = gm_in_memory(in, sizeof in);
+        request.out[0] = gm_in_memory(out, sizeof out);
+        memset(out, 0, sizeof out);
+        assert_int_equal(GM_OK, gm_run(client, &request, in_ms(10000), NULL));
+        assert_memory_equal(in, out, sizes[i]);
+        assert_int_equal(0, out[sizes[i]]);
+    }
+}
+
+static void batch_is_accepted_in_order_up_to_the_first_bad_one(void **state)
+{
+    static const uint64_t zeroes[8];
+    struct gm_request requests[5];
+    struct gm_job jobs[5] = {0}, *pointers[5];
+    struct gm_result result;
+    size_t accepted = 99;
+
+    (void)state;
+    for (uint64_t i = 0; i < 5; i++) {
+        requests[i] = gm_request(i == 3 ? "none" : "sum", GM_U64, i);
+        requests[i].in[0] = gm_in_memory(zeroes, sizeof zeroes);
+        pointers[i] = &jobs[i];
+    }
+    assert_int_equal(GM_EOP, gm_submit_batch(client, requests, pointers, 5, &accepted));
+    assert_int_equal(3, accepted);
+    for (uint64_t i = 0; i < 3; i++) {
+        assert_int_equal(GM_OK, gm_wait(client, &jobs[i], in_ms(10000)));
+        assert_int_equal(GM_OK, gm_job_result(&jobs[i], &result));
+        assert_int_equal(i, result.value.u64);
+    }
+    assert_int_equal(GM_OK, gm_submit_batch(client, requests, pointers, 0, &accepted));
+    assert_int_equal(0, accepted);
+}
+
+static void next_gives_every_job_once(void **state)
+{
+    static struct gm_job jobs[100];
+    static const uint64_t zeroes[100];
+    struct gm_request request = gm_request("sum", GM_U64, 0);
+    struct gm_result result;
+    uint64_t seen = 0;
+
+    (void)state;
+    request.in[0] = gm_in_memory(zeroes, sizeof zeroes);
+    for (uint64_t i = 0; i < 100; i++) {
+        jobs[i].user = (void *)(uintptr_t)(i + 1);
+        request.n = i;
+        assert_int_equal(GM_OK, gm_submit(client, &request, &jobs[i]));
+    }
+    while (seen < 100) {
+        struct gm_job *job;
+        assert_int_equal(GM_OK, gm_poll(client));
+        while ((job = gm_next(client)) != NULL) {
+            assert_int_equal(GM_OK, gm_job_result(job, &result));
+            assert_int_equal((uintptr_t)job->user - 1, result.value.u64);
+            assert_ptr_equal(&jobs[result.value.u64], job);
+            seen++;
+        }
+    }
+    assert_null(gm_next(client));
+    assert_int_equal(GM_EINVAL, gm_wait(client, &jobs[0], 0));
+}
+
+static void serve_hold(struct peer *p, int fd)
+{
+    struct gm_wire_request request, held[4];
+    size_t count = 0;
+
+    peer_hello(p, fd);
+    while (peer_next(p, fd, &request)) {
+        if (request.method == GM_METHOD_CANCEL) {
+            for (size_t i = 0; i < count; i++)
+                if (held[i].id == request.u.cancel.id)
+                    peer_put_error(p, held[i].id, true, GM_ECANCELLED, "", "cancelled");
+            peer_put_result(p, request.id, NULL, 0);
+        } else if (request.method == GM_METHOD_PING) {
+            peer_put_result(p, request.id, NULL, 0);
+        } else if (count < 4) {
+            held[count++] = request;
+        }
+        peer_flush(p, fd);
+    }
+}
+
+static void cancelled_job_completes_as_cancelled(void **state)
+{
+    const struct gm_request nop = gm_request("nop", GM_NO_ELEMENT, 0);
+    struct gm_job jobs[2] = {0};
+    struct gm_failure failure;
+    struct peer holding;
+
+    (void)state;
+    peer_start(&holding, serve_hold, NULL);
+    struct gm_client *const c = peer_open(&holding);
+    assert_int_equal(GM_ENOTFOUND, gm_cancel(c, &jobs[0]));
+    assert_int_equal(GM_OK, gm_submit(c, &nop, &jobs[0]));
+    assert_int_equal(GM_OK, gm_submit(c, &nop, &jobs[1]));
+    assert_int_equal(GM_OK, gm_cancel(c, &jobs[0]));
+    assert_int_equal(GM_ECANCELLED, gm_wait(c, &jobs[0], in_ms(10000)));
+    gm_job_failure(&jobs[0], &failure);
+    assert_int_equal(GM_ECANCELLED, failure.status);
+    assert_int_equal(GM_ENOTFOUND, gm_cancel(c, &jobs[0]));
+    assert_int_equal(GM_EAGAIN, gm_job_status(&jobs[1]));
+    gm_close(c);
+    assert_int_equal(GM_ECLOSED, gm_job_status(&jobs[1]));
+    peer_stop(&holding);
+}
+
+static void more_than_the_bound_of_jobs_is_busy(void **state)
+{
+    static struct gm_job jobs[GM_PENDING_JOBS + 1];
+    const struct gm_request nop = gm_request("nop", GM_NO_ELEMENT, 0);
+    struct gm_failure failure;
+    struct peer holding;
+
+    (void)state;
+    memset(jobs, 0, sizeof jobs);
+    peer_start(&holding, serve_hold, NULL);
+    struct gm_client *const c = peer_open(&holding);
+    for (uint32_t i = 0; i < GM_PENDING_JOBS; i++)
+        assert_int_equal(GM_OK, gm_submit(c, &nop, &jobs[i]));
+    assert_int_equal(GM_EBUSY, gm_submit(c, &nop, &jobs[GM_PENDING_JOBS]));
+    gm_last_failure(c, &failure);
+    assert_string_equal("1024 jobs are pending", failure.text);
+    assert_true(gm_retriable(GM_EBUSY));
+    /* Calls still have room beside the jobs. */
+    assert_int_equal(GM_OK, gm_ping(c, in_ms(10000)));
+    gm_close(c);
+    peer_stop(&holding);
+}
+
+static void arenas_of_other_clients_and_bad_offsets_are_refused(void **state)
+{
+    struct gm_request request = gm_request("sum", GM_U64, 4);
+
+    (void)state;
+    /* No arena can be made here, so one that is not ours is pretended; only its address is looked at before refusal. */
+    static uint64_t not_ours[64];
+    request.in[0] = gm_in_arena((const struct gm_arena *)(const void *)not_ours, 0, 32);
+    assert_refused(&request, GM_EARENA, "in[0]");
+    request.in[0].bytes = 31;
+    assert_refused(&request, GM_EBOUNDS, "in[0]");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(bad_requests_are_refused_by_field, start, stop),
+        cmocka_unit_test_setup_teardown(inline_output_of_every_size_arrives, start, stop),
+        cmocka_unit_test_setup_teardown(batch_is_accepted_in_order_up_to_the_first_bad_one, start, stop),
+        cmocka_unit_test_setup_teardown(next_gives_every_job_once, start, stop),
+        cmocka_unit_test(cancelled_job_completes_as_cancelled),
+        cmocka_unit_test(more_than_the_bound_of_jobs_is_busy),
+        cmocka_unit_test_setup_teardown(arenas_of_other_clients_and_bad_offsets_are_refused, start, stop),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What clients see when a device process dies, lies, refuses or stops answering. Test thread and a child daemon.
+ */
+#include "harness.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static struct daemon_child child;
+
+static int set_up(void **state)
+{
+    (void)state;
+    memset(&child, 0, sizeof child);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    if (child.pid > 0) {
+        kill(child.pid, SIGKILL);
+        waitpid(child.pid, NULL, 0);
+    }
+    if (child.folder[0] != 0)
+        daemon_clean(&child);
+    return 0;
+}
+
+static void send_jobs(struct client *c, int count)
+{
+    for (int i = 0; i < count; i++) {
+        struct gm_wire_request nop = request_nop();
+        client_send(c, &nop);
+    }
+}
+
+/* Receives count answers: how many were done; the others must have this error. */
+static int receive_done(struct client *c, int count, int error)
+{
+    struct gm_wire_response response;
+    int done = 0;
+    for (int i = 0; i < count; i++) {
+        assert_true(client_receive(c, &response));
+        if (response.failed)
+            assert_int_equal(response.problem.code, error);
+        done += !response.failed;
+    }
+    return done;
+}
+
+static void identity_holds(void)
+{
+    struct client *c = client_open(&child, false);
+    struct gm_wire_request stats = request_of(GM_METHOD_STATS);
+    struct gm_wire_response r;
+    client_call(c, &stats, &r);
+    assert_int_equal(response_u64(&r, "devices.0.submitted"),
+                     response_u64(&r, "devices.0.done") + response_u64(&r, "devices.0.failed") +
+                         response_u64(&r, "devices.0.rejected") + response_u64(&r, "devices.0.cancelled") +
+                         response_u64(&r, "devices.0.queue_depth"));
+    client_close(c);
+}
+
+static void assert_lost(const char *reason)
+{
+    char text[GM_ERROR_TEXT_MAX];
+    struct gm_wire_request nop = request_nop();
+    struct gm_wire_response response;
+    stats_text(&child, "devices.0.state", text, sizeof text);
+    assert_string_equal(text, "lost");
+    stats_text(&child, "devices.0.reason", text, sizeof text);
+    if (strstr(text, reason) == NULL)
+        fail_msg("the reason is '%s'", text);
+    assert_int_equal(stats_u64(&child, "daemon.healthy"), 0);
+    struct client *c = client_open(&child, false);
+    client_call(c, &nop, &response);
+    assert_true(response.failed);
+    assert_int_equal(response.problem.code, GM_EDEVICELOST);
+    client_close(c);
+    identity_holds();
+}
+
+static void device_death_fails_its_jobs_and_says_which_did_not_start(void **state)
+{
+    (void)state;
+    struct gm_wire_response response;
+    daemon_start(&child, "die", NULL);
+    struct client *c = client_open(&child, false);
+    send_jobs(c, 900);
+    int done = 0, started = 0;
+    for (int i = 0; i < 900; i++) {
+        assert_true(client_receive(c, &response));
+        if (!response.failed) {
+            done++;
+            continue;
+        }
+        assert_int_equal(response.problem.code, GM_EDEVICELOST);
+        /* Others never started, or came when the device was gone. */
+        started += strstr(response.problem.text, "before the job started") == NULL &&
+                   strstr(response.problem.text, "out of service") == NULL;
+    }
+    assert_int_equal(done, 2);
+    assert_int_equal(started, 1);
+    sleep_ms(100); /* the exit status may come after the end of the channel */
+    assert_lost("status 9");
+    client_close(c);
+    assert_int_equal(daemon_stop(&child), 0);
+}
+
+static void completions_in_the_ring_count_although_the_device_is_dead(void **state)
+{
+    (void)state;
+    daemon_start(&child, "last", NULL);
+    struct client *c = client_open(&child, false);
+    send_jobs(c, 3);
+    assert_int_equal(receive_done(c, 3, GM_EDEVICELOST), 3);
+    stats_wait(&child, "daemon.healthy", 0);
+    sleep_ms(100); /* the exit status may come after the end of the channel */
+    assert_lost("status 9");
+    client_close(c);
+    assert_int_equal(daemon_stop(&child), 0);
+}
+
+static void broken_control_protocol_loses_the_device(void **state)
+{
+    (void)state;
+    daemon_start(&child, "garbage", NULL);
+    struct client *c = client_open(&child, false);
+    send_jobs(c, 3);
+    assert_int_equal(receive_done(c, 3, GM_EDEVICELOST), 2);
+    assert_lost("broke the control protocol");
+    client_close(c);
+    assert_int_equal(daemon_stop(&child), 0);
+}
+
+static void killed_device_is_lost_with_the_signal(void **state)
+{
+    (void)state;
+    daemon_start(&child, "hang", NULL);
+    struct client *c = client_open(&child, false);
+    send_jobs(c, 10);
+    stats_wait(&child, "devices.0.queue_depth", 10);
+    kill(daemon_device_pid(&child), SIGKILL);
+    assert_int_equal(receive_done(c, 10, GM_EDEVICELOST), 0);
+    assert_lost("");
+    client_close(c);
+    assert_int_equal(daemon_stop(&child), 0);
+}
+
+static void refused_arena_is_an_error_and_gives_the_quota_back(void **state)
+{
+    (void)state;
+    struct gm_wire_response response;
+    daemon_start(&child, "refuse", NULL);
+    struct client *c = client_open(&child, false);
+    for (int i = 0; i < 50; i++) {
+        struct gm_wire_request create = request_of(GM_METHOD_ARENA_CREATE);
+        create.u.arena_create.bytes = 32 << 20; /* two of them would be over the budget */
+        create.u.arena_create.device_memory = i % 2 != 0;
+        client_call(c, &create, &response);
+        assert_true(response.failed);
+        assert_int_equal(response.problem.code, GM_ENOMEM);
+        assert_int_equal(c->passed_fd, -1);
+        stats_wait(&child, "daemon.arena_bytes", 0);
+    }
+    assert_int_equal(stats_u64(&child, "daemon.arenas"), 0);
+    client_close(c);
+    assert_int_equal(daemon_stop(&child), 0);
+}
+
+static void stopped_device_is_unresponsive_and_stats_stay_quick(void **state)
+{
+    (void)state;
+    char text[64];
+    daemon_start(&child, "normal", NULL);
+    const pid_t device = daemon_device_pid(&child);
+    struct client *c = client_open(&child, false);
+    kill(device, SIGSTOP);
+    send_jobs(c, 1000);
+    uint64_t slowest = 0;
+    for (const uint64_t start = now_ms(); now_ms() - start < 4500; sleep_ms(50)) {
+        const uint64_t before = now_ms();
+        stats_text(&child, "devices.0.state", text, sizeof text);
+        if (now_ms() - before > slowest)
+            slowest = now_ms() - before;
+    }
+    assert_string_equal(text, "unresponsive");
+    assert_true(slowest <= 100);
+    assert_int_equal(stats_u64(&child, "daemon.healthy"), 0);
+    assert_true(stats_u64(&child, "devices.0.ping_ms") >= 3000);
+    identity_holds();
+    kill(device, SIGCONT);
+    assert_int_equal(receive_done(c, 1000, GM_OK), 1000);
+    stats_wait(&child, "daemon.healthy", 1);
+    client_close(c);
+    assert_int_equal(daemon_stop(&child), 0);
+}
+
+static void device_that_stays_deaf_is_killed(void **state)
+{
+    (void)state;
+    daemon_start(&child, "deaf", NULL);
+    struct client *c = client_open(&child, false);
+    send_jobs(c, 2);
+    const uint64_t start = now_ms();
+    assert_int_equal(receive_done(c, 2, GM_EDEVICELOST), 1);
+    assert_in_range(now_ms() - start, GM_PING_KILL_MS - GM_PING_MS, GM_PING_KILL_MS + 5000);
+    assert_lost("no answer to a ping");
+    client_close(c);
+    assert_int_equal(daemon_stop(&child), 0);
+}
+
+static void shared_arena_comes_with_its_descriptor_and_is_sealed(void **state)
+{
+    (void)state;
+    struct gm_wire_response response;
+    uint64_t handle = 0, bytes = 0;
+    struct gm_problem problem;
+    daemon_start(&child, "normal", NULL);
+    struct client *c = client_open(&child, false);
+    struct gm_wire_request create = request_of(GM_METHOD_ARENA_CREATE);
+    create.u.arena_create.bytes = 5000;
+    client_call(c, &create, &response);
+    assert_int_equal(gm_wire_result_u64(&response, "arena", &handle, &problem), GM_OK);
+    assert_int_equal(gm_wire_result_u64(&response, "bytes", &bytes, &problem), GM_OK);
+    assert_int_equal(bytes, 8192);
+    assert_true(c->passed_fd >= 0);
+    assert_int_equal(ftruncate(c->passed_fd, 0), -1);
+    assert_int_equal(ftruncate(c->passed_fd, 1 << 20), -1);
+    struct gm_wire_request release = request_of(GM_METHOD_ARENA_FREE);
+    release.u.arena_free.arena = (uint32_t)handle;
+    client_call(c, &release, &response);
+    assert_false(response.failed);
+    release.id = 0;
+    client_call(c, &release, &response);
+    assert_int_equal(response.problem.code, GM_ESTALE);
+    assert_int_equal(stats_u64(&child, "daemon.arenas"), 0);
+    client_close(c);
+    assert_int_equal(daemon_stop(&child), 0);
+}
+
+static void wraps_of_position_and_lap_are_crossed(void **state)
+{
+    (void)state;
+    /* The lap is 32 bits: position 2^44 - 10000 has lap 2^32 - 2 and less than three laps to go. */
+    setenv("GRIDMILL_LANE_START", "17592186034416", 1);
+    daemon_start(&child, "normal", NULL);
+    setenv("GRIDMILL_LANE_START", "18446744073709541616", 1); /* 2^64 - 10000 */
+    struct client *c = client_open(&child, false);
+    for (int round = 0; round < 2; round++) {
+        for (int sent = 0; sent < 20000; sent += 500) {
+            send_jobs(c, 500);
+            assert_int_equal(receive_done(c, 500, GM_OK), 500);
+        }
+        client_close(c);
+        assert_int_equal(daemon_stop(&child), 0);
+        if (round == 0) {
+            daemon_start(&child, "normal", NULL);
+            c = client_open(&child, false);
+        }
+    }
+    unsetenv("GRIDMILL_LANE_START");
+}
+
+int main(void)
+{
+#define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        CASE(device_death_fails_its_jobs_and_says_which_did_not_start),
+        CASE(completions_in_the_ring_count_although_the_device_is_dead),
+        CASE(broken_control_protocol_loses_the_device),
+        CASE(killed_device_is_lost_with_the_signal),
+        CASE(refused_arena_is_an_error_and_gives_the_quota_back),
+        CASE(stopped_device_is_unresponsive_and_stats_stay_quick),
+        CASE(device_that_stays_deaf_is_killed),
+        CASE(shared_arena_comes_with_its_descriptor_and_is_sealed),
+        CASE(wraps_of_position_and_lap_are_crossed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * For tests that run the real gridmilld as a child: start it on a path of its own with the fake device, talk to it in
+ * raw frames, read its stats, and end it. One test thread; every wait is bounded.
+ */
+#ifndef GM_TESTS_DAEMON_HARNESS_H
+#define GM_TESTS_DAEMON_HARNESS_H
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <sys/types.h>
+
+#include <cmocka.h>
+
+#include "limits.h"
+#include "wire.h"
+
+#define WAIT_MS 20000
+
+struct daemon_child {
+    pid_t pid;
+    char folder[64], socket[96], log[96];
+};
+
+struct client {
+    int fd;
+    uint32_t next_id;
+    uint8_t frame[GM_FRAME_HEADER + GM_FRAME_BYTES_MAX];
+    size_t size; /* of the body of the last frame */
+    int passed_fd; /* -1, or the descriptor that came with it */
+};
+
+/* mode: see fake_device.c. args: more flags, NULL at the end; may be NULL. Does not wait. */
+void daemon_spawn(struct daemon_child *child, const char *mode, const char *const *args);
+/* Spawns and waits until it serves. */
+void daemon_start(struct daemon_child *child, const char *mode, const char *const *args);
+/* Waits for its end: exit status, or 128 + signal. */
+int daemon_wait(struct daemon_child *child);
+/* SIGTERM and wait. */
+int daemon_stop(struct daemon_child *child);
+/* Removes the folder. */
+void daemon_clean(struct daemon_child *child);
+bool daemon_log_has(const struct daemon_child *child, const char *text);
+/* Process id of the first device, from stats. */
+pid_t daemon_device_pid(const struct daemon_child *child);
+
+/* Connects and says hello; admin: to the admin socket. */
+struct client *client_open(const struct daemon_child *child, bool admin);
+struct client *client_raw(const char *path); /* without hello; NULL when nobody listens */
+void client_close(struct client *c);
+void client_send(struct client *c, struct gm_wire_request *request);
+/* Next response; false: end of file. Fails the test after WAIT_MS. */
+bool client_receive(struct client *c, struct gm_wire_response *response);
+/* send + receive of its answer; asserts that the id is the request's. */
+void client_call(struct client *c, struct gm_wire_request *request, struct gm_wire_response *response);
+
+struct gm_wire_request request_nop(void);
+/* sum of n zeros that ride in the message; bytes must hold 4 n. */
+struct gm_wire_request request_sum(const float *values, uint64_t n);
+struct gm_wire_request request_of(enum gm_method method);
+
+/* A number or a text from stats: path "daemon.sessions", "devices.0.submitted", "ops.3.done", "limits.inflight". */
+uint64_t stats_u64(const struct daemon_child *child, const char *path);
+void stats_text(const struct daemon_child *child, const char *path, char *text, size_t size);
+/* The same from a response at hand. */
+uint64_t response_u64(const struct gm_wire_response *response, const char *path);
+/* Waits until the number is there; fails the test after WAIT_MS. */
+void stats_wait(const struct daemon_child *child, const char *path, uint64_t value);
+
+uint64_t now_ms(void);
+void sleep_ms(unsigned ms);
+/* Path of a program of the build. */
+void program_path(const char *name, char *path, size_t size);
+
+#endif

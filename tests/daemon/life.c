@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Start, second instance, restart after a crash, drain and stop of the real daemon. Test thread and a child.
+ */
+#include "harness.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SANITIZED true
+#elif defined(__has_feature)
+#define SANITIZED (__has_feature(address_sanitizer) || __has_feature(thread_sanitizer))
+#else
+#define SANITIZED false
+#endif
+
+static struct daemon_child child;
+
+static int set_up(void **state)
+{
+    (void)state;
+    memset(&child, 0, sizeof child);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    if (child.pid > 0) {
+        kill(child.pid, SIGKILL);
+        waitpid(child.pid, NULL, 0);
+    }
+    if (child.folder[0] != 0)
+        daemon_clean(&child);
+    return 0;
+}
+
+static mode_t mode_of(const char *suffix)
+{
+    char path[128];
+    struct stat there;
+    snprintf(path, sizeof path, "%s%s", child.socket, suffix);
+    assert_int_equal(lstat(path, &there), 0);
+    return there.st_mode & 0777;
+}
+
+static void start_and_sigterm_leave_nothing_behind(void **state)
+{
+    (void)state;
+    char path[128];
+    daemon_start(&child, "normal", NULL);
+    assert_int_equal(mode_of(""), 0660);
+    assert_int_equal(mode_of(".admin"), 0600);
+    const pid_t device = daemon_device_pid(&child);
+    assert_int_equal(kill(device, 0), 0);
+    assert_int_equal(daemon_stop(&child), 0);
+    assert_int_equal(access(child.socket, F_OK), -1);
+    snprintf(path, sizeof path, "%s.admin", child.socket);
+    assert_int_equal(access(path, F_OK), -1);
+    assert_int_equal(kill(device, 0), -1);
+    assert_true(daemon_log_has(&child, "info gridmilld: device 0: cpu, 1 workers"));
+    assert_true(daemon_log_has(&child, "info gridmilld: ready socket="));
+}
+
+static void second_instance_refuses_even_when_the_first_is_stopped(void **state)
+{
+    (void)state;
+    daemon_start(&child, "normal", NULL);
+    for (int stopped = 0; stopped < 2; stopped++) {
+        struct daemon_child second = child;
+        if (stopped)
+            kill(child.pid, SIGSTOP);
+        daemon_spawn(&second, "normal", NULL);
+        assert_int_equal(daemon_wait(&second), 3);
+        kill(child.pid, SIGCONT);
+    }
+    assert_true(daemon_log_has(&child, "another gridmilld (pid "));
+    assert_int_equal(stats_u64(&child, "daemon.healthy"), 1); /* and the first one serves on */
+    assert_int_equal(daemon_stop(&child), 0);
+}
+
+static void killed_daemon_leaves_no_device_and_restarts_over_its_socket(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        daemon_start(&child, "normal", NULL);
+        const pid_t device = daemon_device_pid(&child);
+        kill(child.pid, SIGKILL);
+        assert_int_equal(daemon_wait(&child), 128 + SIGKILL);
+        assert_int_equal(access(child.socket, F_OK), 0);
+        for (const uint64_t until = now_ms() + WAIT_MS; kill(device, 0) == 0 && now_ms() < until;)
+            sleep_ms(5);
+        /* A zombie of ours it is not: init reaps it. */
+        assert_int_equal(kill(device, 0), -1);
+    }
+    daemon_start(&child, "normal", NULL);
+    assert_int_equal(stats_u64(&child, "daemon.healthy"), 1);
+    assert_int_equal(daemon_stop(&child), 0);
+}
+
+static void start_up_fails_with(const char *mode, const char *text)
+{
+    daemon_spawn(&child, mode, NULL);
+    assert_int_equal(daemon_wait(&child), 1);
+    if (!daemon_log_has(&child, text))
+        fail_msg("%s: the log does not say '%s'", mode, text);
+    assert_int_equal(access(child.socket, F_OK), -1);
+}
+
+static void device_that_does_not_start_ends_the_daemon_with_its_reason(void **state)
+{
+    (void)state;
+    start_up_fails_with("fail", "the fake device has no luck");
+    start_up_fails_with("exit", "exited with status 7 before it was ready");
+    start_up_fails_with("build", "is of another build");
+}
+
+static void signal_while_the_device_starts_ends_at_once(void **state)
+{
+    (void)state;
+    daemon_spawn(&child, "mute", NULL);
+    sleep_ms(300);
+    const uint64_t start = now_ms();
+    assert_int_equal(daemon_stop(&child), 0);
+    assert_true(now_ms() - start < 5000);
+}
+
+static void send_jobs(struct client *c, int count)
+{
+    for (int i = 0; i < count; i++) {
+        struct gm_wire_request nop = request_nop();
+        client_send(c, &nop);
+    }
+}
+
+static void sigterm_finishes_accepted_jobs_and_refuses_new_ones(void **state)
+{
+    (void)state;
+    struct gm_wire_response response;
+    daemon_start(&child, "slow", NULL);
+    struct client *c = client_open(&child, false);
+    send_jobs(c, 200);
+    sleep_ms(100);
+    kill(child.pid, SIGTERM);
+    struct client *late;
+    for (const uint64_t until = now_ms() + WAIT_MS; (late = client_raw(child.socket)) != NULL; sleep_ms(5)) {
+        client_close(late); /* it stops accepting in a moment */
+        assert_true(now_ms() < until);
+    }
+    send_jobs(c, 1);
+    int done = 0, draining = 0;
+    for (int i = 0; i < 201; i++) {
+        assert_true(client_receive(c, &response));
+        done += !response.failed;
+        draining += response.failed && response.problem.code == GM_EDRAINING;
+    }
+    assert_int_equal(done, 200);
+    assert_int_equal(draining, 1);
+    assert_false(client_receive(c, &response));
+    assert_int_equal(daemon_wait(&child), 0);
+    client_close(c);
+}
+
+static void drain_deadline_and_second_signal_fail_the_rest(void **state)
+{
+    (void)state;
+    static const char *const short_drain[] = {"--drain-ms", "300", NULL};
+    for (int second = 0; second < 2; second++) {
+        struct gm_wire_response response;
+        daemon_start(&child, "hang", second ? NULL : short_drain);
+        struct client *c = client_open(&child, false);
+        send_jobs(c, 700); /* more than the lane's window: some are still queued */
+        sleep_ms(100);
+        kill(child.pid, SIGTERM);
+        sleep_ms(100);
+        if (second)
+            kill(child.pid, SIGINT);
+        for (int i = 0; i < 700; i++) {
+            assert_true(client_receive(c, &response));
+            assert_true(response.failed);
+            assert_int_equal(response.problem.code, GM_EDRAINING);
+        }
+        assert_false(client_receive(c, &response));
+        assert_int_equal(daemon_wait(&child), 1);
+        client_close(c);
+    }
+}
+
+static void device_that_ignores_stop_is_killed(void **state)
+{
+    (void)state;
+    daemon_start(&child, "stuck", NULL);
+    const uint64_t start = now_ms();
+    assert_int_equal(daemon_stop(&child), 0);
+    assert_in_range(now_ms() - start, 4000, 9000);
+}
+
+static void admin_drain_answers_when_nothing_is_in_flight_and_the_daemon_stays(void **state)
+{
+    (void)state;
+    struct gm_wire_request drain = request_of(GM_METHOD_DRAIN);
+    struct gm_wire_response response;
+    daemon_start(&child, "slow", NULL);
+    struct client *c = client_open(&child, false), *admin = client_open(&child, true);
+    send_jobs(c, 50);
+    sleep_ms(20);
+    client_call(admin, &drain, &response);
+    assert_false(response.failed);
+    assert_int_equal(stats_u64(&child, "devices.0.queue_depth"), 0);
+    assert_int_equal(stats_u64(&child, "devices.0.done"), 50);
+    assert_int_equal(stats_u64(&child, "daemon.draining"), 1);
+    for (int i = 0; i < 50; i++)
+        assert_true(client_receive(c, &response));
+    struct gm_wire_request nop = request_nop();
+    client_call(c, &nop, &response);
+    assert_true(response.failed);
+    assert_int_equal(response.problem.code, GM_EDRAINING);
+    assert_int_equal(stats_u64(&child, "daemon.rejected_draining"), 1);
+    client_close(c), client_close(admin);
+    assert_int_equal(daemon_stop(&child), 0);
+}
+
+static void sigusr1_dumps_and_goes_on(void **state)
+{
+    (void)state;
+    daemon_start(&child, "normal", NULL);
+    struct client *c = client_open(&child, false);
+    kill(child.pid, SIGUSR1);
+    assert_int_equal(stats_u64(&child, "daemon.healthy"), 1);
+    sleep_ms(50);
+    assert_true(daemon_log_has(&child, "dump_session session="));
+    assert_true(daemon_log_has(&child, "dump_device device=0 state="));
+    client_close(c);
+    assert_int_equal(daemon_stop(&child), 0);
+}
+
+static uint64_t cpu_ms(pid_t pid)
+{
+    char path[64], line[1024];
+    unsigned long user, kernel;
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    assert_non_null(fgets(line, sizeof line, file));
+    fclose(file);
+    assert_int_equal(sscanf(strrchr(line, ')') + 2, "%*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user,
+                            &kernel),
+                     2);
+    return (user + kernel) * 1000u / (uint64_t)sysconf(_SC_CLK_TCK);
+}
+
+static void idle_daemon_uses_no_cpu_and_little_memory(void **state)
+{
+    (void)state;
+    daemon_start(&child, "normal", NULL);
+    if (!SANITIZED) /* their shadow memory is not ours */
+        assert_true(stats_u64(&child, "daemon.rss_bytes") <= 16u << 20);
+    const uint64_t before = cpu_ms(child.pid);
+    sleep_ms(2000);
+    assert_true(cpu_ms(child.pid) - before <= 20); /* 1 % */
+    assert_int_equal(daemon_stop(&child), 0);
+}
+
+static void ready_and_stopping_are_told_to_the_service_manager(void **state)
+{
+    (void)state;
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    char text[512] = "";
+    snprintf(address.sun_path, sizeof address.sun_path, "/tmp/gridmill-notify-%ld", (long)getpid());
+    const int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(fd, (const struct sockaddr *)&address, sizeof address), 0);
+    setenv("NOTIFY_SOCKET", address.sun_path, 1);
+    daemon_start(&child, "normal", NULL);
+    unsetenv("NOTIFY_SOCKET");
+    assert_true(recv(fd, text, sizeof text - 1, 0) > 0);
+    assert_non_null(strstr(text, "READY=1"));
+    assert_int_equal(daemon_stop(&child), 0);
+    bool stopping = false;
+    while (memset(text, 0, sizeof text), recv(fd, text, sizeof text - 1, MSG_DONTWAIT) > 0)
+        stopping |= strstr(text, "STOPPING=1") != NULL;
+    assert_true(stopping);
+    close(fd);
+    unlink(address.sun_path);
+}
+
+int main(void)
+{
+#define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        CASE(start_and_sigterm_leave_nothing_behind),
+        CASE(second_instance_refuses_even_when_the_first_is_stopped),
+        CASE(killed_daemon_leaves_no_device_and_restarts_over_its_socket),
+        CASE(device_that_does_not_start_ends_the_daemon_with_its_reason),
+        CASE(signal_while_the_device_starts_ends_at_once),
+        CASE(sigterm_finishes_accepted_jobs_and_refuses_new_ones),
+        CASE(drain_deadline_and_second_signal_fail_the_rest),
+        CASE(device_that_ignores_stop_is_killed),
+        CASE(admin_drain_answers_when_nothing_is_in_flight_and_the_daemon_stays),
+        CASE(sigusr1_dumps_and_goes_on),
+        CASE(idle_daemon_uses_no_cpu_and_little_memory),
+        CASE(ready_and_stopping_are_told_to_the_service_manager),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

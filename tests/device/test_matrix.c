@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Every op x its types x sizes x alignments x patterns against the oracles, through the real scheduler of the backend
+ * that GRIDMILL_TEST_BACKEND names. A sample by default; GRIDMILL_MATRIX=full runs the whole product and inputs beyond
+ * 2^31 bytes and elements; GRIDMILL_SEED=n draws another sample. A failure prints the case with its seed.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "matrix.h"
+#include "wire.h"
+
+#define SIZES      11u
+#define LARGE      100000u
+#define SEAT_BYTES (16u << 20)
+#define SEATS      6u
+
+struct fixture {
+    struct gm_harness h;
+    struct gm_harness_lane lane;
+    struct gm_seat seat[SEATS]; /* the last one in device memory, where that is something else */
+    uint64_t jobs, seed;
+    bool full;
+};
+
+static uint64_t number_from_env(const char *name, uint64_t otherwise)
+{
+    const char *text = getenv(name);
+    return text && *text ? strtoull(text, NULL, 0) : otherwise;
+}
+
+static bool env_is(const char *name, const char *value)
+{
+    const char *text = getenv(name);
+    return text && strcmp(text, value) == 0;
+}
+
+/* Workspace that holds anything: a sort of all ones leaves ones wherever later jobs will look first. */
+static void poison_workspace(struct fixture *f)
+{
+    struct gm_seat *seat = &f->seat[0];
+    const struct gm_case c = {.op = GM_OP_sort, .dtype = GM_DTYPE_u32, .n = SEAT_BYTES / 16u, .pattern = GM_PATTERN_BITS};
+    gm_seat_prepare(seat, &c);
+    memset(seat->in.data + seat->in_offset, 0xff, seat->in_bytes);
+    memset(seat->copy, 0xff, seat->in_bytes);
+    memset(seat->answer, 0xff, seat->out_bytes);
+    gm_seat_submit(seat);
+    gm_seat_check(seat);
+}
+
+static int open_all(void **state)
+{
+    struct fixture *f = calloc(1, sizeof *f);
+    const struct gm_device_config config = {.idle_ns = UINT64_C(2000000000)};
+    if (!f)
+        return -1;
+    f->full = env_is("GRIDMILL_MATRIX", "full");
+    f->seed = number_from_env("GRIDMILL_SEED", 1);
+    gm_harness_open(&f->h, &config);
+    gm_harness_lane_open(&f->h, &f->lane, 1, 6, 0);
+    for (uint32_t i = 0; i < SEATS; i++)
+        gm_seat_open(&f->seat[i], &f->lane, SEAT_BYTES, i == SEATS - 1u && gm_harness_is_cuda());
+    printf("# %s, %u workers, %s, seed %llu\n", f->h.hello.name, f->h.hello.workers, f->full ? "full" : "sampled",
+           (unsigned long long)f->seed);
+    poison_workspace(f);
+    *state = f;
+    return 0;
+}
+
+static int close_all(void **state)
+{
+    struct fixture *f = *state;
+    printf("# %llu jobs checked\n", (unsigned long long)f->jobs);
+    gm_harness_idle(&f->h);
+    gm_harness_close(&f->h);
+    for (uint32_t i = 0; i < SEATS; i++)
+        gm_seat_close(&f->seat[i]);
+    free(f);
+    return 0;
+}
+
+static uint64_t size_of(uint32_t index, uint32_t op, uint32_t dtype, uint64_t *state)
+{
+    const uint64_t tile = gm_op_row(op).tile_bytes / gm_dtype_bytes(dtype);
+    const uint64_t sizes[SIZES] = {0, 1, 31, 32, 33, tile - 1, tile, tile + 1, 3 * tile + 7, 0, 0};
+    if (index == SIZES - 2u)
+        return LARGE + 1u + gm_random(state) % 100000u * 2u;
+    if (index == SIZES - 1u) /* enough for every worker to have several tiles */
+        return (gm_dtype_bytes(dtype) == 1 ? 5000001u : 1000001u) + gm_random(state) % 10000u * 2u;
+    return sizes[index];
+}
+
+static void run_case(struct fixture *f, struct gm_case *c)
+{
+    struct gm_seat *seat = &f->seat[f->jobs % 2u ? SEATS - 1u : 0];
+    gm_case_choose(c);
+    gm_seat_run(seat, c);
+    f->jobs++;
+}
+
+/* The whole product of one op, type and size. */
+static void run_product(struct fixture *f, const struct gm_case *base, uint32_t patterns)
+{
+    static const uint32_t aligns[] = {0, 1, 3};
+    struct gm_case c = *base;
+    const bool map = gm_op_row(c.op).shape == GM_SHAPE_MAP;
+    for (uint32_t p = 0; p < patterns; p++)
+        for (uint32_t in = 0; in < 3; in++)
+            for (uint32_t out = 0; out < 3; out++)
+                for (uint32_t place = 0; place < (map ? 3u : 2u); place++) {
+                    c.pattern = (enum gm_pattern)p;
+                    c.align_in = aligns[in];
+                    c.align_out = aligns[out];
+                    c.at_end = place == 1;
+                    c.same_buffer = place == 2;
+                    c.seed++;
+                    run_case(f, &c);
+                }
+}
+
+/* Some of it, chosen by the seed; every pattern in turn. */
+static void run_sample(struct fixture *f, const struct gm_case *base, uint32_t patterns, uint32_t count, uint64_t *state)
+{
+    static const uint32_t aligns[] = {0, 1, 3};
+    struct gm_case c = *base;
+    const uint32_t first = (uint32_t)(gm_random(state) % patterns);
+    for (uint32_t k = 0; k < count; k++) {
+        const uint64_t r = gm_random(state);
+        c.pattern = (enum gm_pattern)((first + k) % patterns);
+        c.align_in = aligns[r % 3u];
+        c.align_out = aligns[r / 3u % 3u];
+        c.at_end = r >> 8 & 1u;
+        c.same_buffer = gm_op_row(c.op).shape == GM_SHAPE_MAP && (r >> 9 & 3u) == 0;
+        c.seed = r;
+        run_case(f, &c);
+    }
+}
+
+static void run_op(struct fixture *f, uint32_t op)
+{
+    const struct gm_op_row row = gm_op_row(op);
+    uint64_t state = f->seed * 1000003u + op;
+    if (row.shape == GM_SHAPE_NONE) {
+        struct gm_case c = {.op = op};
+        for (uint32_t i = 0; i < 100; i++)
+            run_case(f, &c);
+        return;
+    }
+    for (uint32_t dtype = 0; dtype < GM_DTYPE_COUNT; dtype++) {
+        if (!(row.types >> dtype & 1u))
+            continue;
+        for (uint32_t i = 0; i < SIZES; i++)
+            for (uint32_t descending = 0; descending < (row.work == GM_WORK_SORT ? 2u : 1u); descending++) {
+                const struct gm_case c = {.op = op,
+                                          .dtype = dtype,
+                                          .flags = descending ? GM_FLAG_DESCENDING : 0,
+                                          .n = size_of(i, op, dtype, &state),
+                                          .seed = gm_random(&state)};
+                const uint32_t patterns = row.inputs ? GM_PATTERN_COUNT : 1u;
+                const uint32_t count = i == SIZES - 1u ? 1u : c.n > 3000u ? 4u : 12u;
+                if (f->full)
+                    run_product(f, &c, patterns);
+                else
+                    run_sample(f, &c, patterns, count, &state);
+            }
+    }
+}
+
+static void answers_are_the_oracles(void **state)
+{
+    struct fixture *f = *state;
+    for (uint32_t op = 0; op < GM_OP_COUNT; op++) {
+        const uint64_t before = f->jobs, ms = gm_harness_now_ms();
+        run_op(f, op);
+        printf("# %-10s %6llu jobs %6llu ms\n", gm_op_name(op), (unsigned long long)(f->jobs - before),
+               (unsigned long long)(gm_harness_now_ms() - ms));
+    }
+}
+
+/* Two jobs of every op in flight at once, and then jobs of all ops: workspaces must not meet. */
+static void overlapped_jobs_do_not_meet(void **state)
+{
+    struct fixture *f = *state;
+    uint64_t random = f->seed + 77u;
+    for (uint32_t round = 0; round < (f->full ? 500u : 40u); round++) {
+        for (uint32_t i = 0; i < SEATS - 1u; i++) {
+            const uint32_t any = 1u + (uint32_t)(gm_random(&random) % (GM_OP_COUNT - 1u));
+            const uint32_t op = round % 2u ? any : 1u + (round / 2u) % (GM_OP_COUNT - 1u);
+            struct gm_case c = {.op = op,
+                                .n = 1u + gm_random(&random) % 60000u,
+                                .align_in = i & 3u,
+                                .pattern = (enum gm_pattern)(gm_random(&random) % GM_PATTERN_COUNT),
+                                .seed = gm_random(&random)};
+            do
+                c.dtype = (uint32_t)(gm_random(&random) % GM_DTYPE_COUNT);
+            while (!(gm_op_row(op).types >> c.dtype & 1u));
+            gm_case_choose(&c);
+            gm_seat_prepare(&f->seat[i], &c);
+        }
+        for (uint32_t i = 0; i < SEATS - 1u; i++)
+            gm_seat_submit(&f->seat[i]);
+        for (uint32_t i = 0; i < SEATS - 1u; i++, f->jobs++)
+            gm_seat_check(&f->seat[SEATS - 2u - i]);
+    }
+}
+
+/* Values exactly on every edge, one step to either side of it, and beyond the ends. */
+static void histogram_edges_belong_to_the_bin_above(void **state)
+{
+    struct fixture *f = *state;
+    static const double range[][2] = {{0, 100}, {-3, 7}, {0.1, 0.7}, {1e15, 1e15 + 3}, {0, 15e-324}};
+    for (uint32_t i = 0; i < sizeof range / sizeof *range; i++) {
+        for (uint32_t bins = 1; bins <= 1000; bins = bins * 3u + 1u) {
+            struct gm_seat *seat = &f->seat[0];
+            struct gm_case c = {.op = GM_OP_histogram, .dtype = GM_DTYPE_f64, .bins = bins, .n = 3u * (bins + 3u)};
+            memcpy(c.value, range[i], sizeof c.value);
+            gm_seat_prepare(seat, &c);
+            double *in = (double *)(void *)(seat->in.data + seat->in_offset);
+            for (uint32_t k = 0; k < bins + 3u; k++) {
+                const double edge = range[i][0] + ((double)k - 1) * ((range[i][1] - range[i][0]) / (double)bins);
+                uint64_t bits;
+                memcpy(&bits, &edge, sizeof bits);
+                for (int step = -1; step <= 1; step++) {
+                    const uint64_t near = bits + (uint64_t)(int64_t)step;
+                    memcpy(&in[3u * k + (uint32_t)(step + 1)], &near, sizeof near);
+                }
+            }
+            in[0] = range[i][1];
+            memcpy(seat->copy, in, seat->in_bytes);
+            seat->expected.result = 0;
+            gm_oracle_histogram(&seat->expected);
+            gm_seat_submit(seat);
+            gm_seat_check(seat);
+            f->jobs++;
+        }
+    }
+}
+
+/* n just over 2^31 bytes and over 2^31 elements. The oracle needs as much memory again. */
+static void sizes_over_2_to_31_are_right(void **state)
+{
+    struct fixture *f = *state;
+    const uint64_t bytes = (UINT64_C(1) << 31) + 5u;
+    if (!f->full || (uint64_t)sysconf(_SC_AVPHYS_PAGES) * 4096u < 5u * bytes) {
+        printf("# skipped: GRIDMILL_MATRIX=full and 11 GB of free memory are needed\n");
+        skip();
+    }
+    struct gm_seat *seat = calloc(1, sizeof *seat);
+    assert_non_null(seat);
+    gm_seat_open(seat, &f->lane, bytes + 64u, gm_harness_is_cuda());
+    struct gm_case cases[] = {{.op = GM_OP_copy, .dtype = GM_DTYPE_u8, .n = bytes},
+                              {.op = GM_OP_fill, .dtype = GM_DTYPE_u8, .n = bytes},
+                              {.op = GM_OP_histogram, .dtype = GM_DTYPE_u8, .n = bytes},
+                              {.op = GM_OP_sum, .dtype = GM_DTYPE_f32, .n = bytes / 4u},
+                              {.op = GM_OP_min, .dtype = GM_DTYPE_i32, .n = bytes / 4u},
+                              {.op = GM_OP_max, .dtype = GM_DTYPE_f64, .n = bytes / 8u},
+                              {.op = GM_OP_sort, .dtype = GM_DTYPE_u32, .n = bytes / 4u}};
+    for (uint32_t i = 0; i < sizeof cases / sizeof *cases; i++, f->jobs++) {
+        gm_case_choose(&cases[i]);
+        gm_seat_run(seat, &cases[i]);
+    }
+    gm_seat_close(seat);
+    free(seat);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(answers_are_the_oracles),
+        cmocka_unit_test(histogram_edges_belong_to_the_bin_above),
+        cmocka_unit_test(overlapped_jobs_do_not_meet),
+        cmocka_unit_test(sizes_over_2_to_31_are_right),
+    };
+    return cmocka_run_group_tests(tests, open_all, close_all);
+}

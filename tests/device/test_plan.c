@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What every op may rely on in its plan, for all ops, types, worker counts and sizes up to the largest: tiles cover the
+ * elements exactly, shares and credit stay within what the rings hold, workspace is what the op's layout needs.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "rig.h"
+
+struct planned {
+    struct gm_op_row row;
+    struct gm_job job;
+    struct gm_plan plan;
+    uint32_t op, workers, host_shares, most;
+};
+
+typedef void visit(const struct planned *p);
+
+static struct planned plan_one(uint32_t op, uint32_t dtype, uint64_t n, uint32_t bins, uint32_t workers,
+                               uint32_t host_shares, bool host)
+{
+    struct planned p;
+    memset(&p, 0, sizeof p);
+    p.row = gm_op_row(op);
+    p.op = op;
+    p.workers = workers;
+    p.host_shares = host_shares;
+    p.most = host && host_shares < workers ? host_shares : workers;
+    p.job.op = (uint16_t)op;
+    p.job.dtype = (uint8_t)dtype;
+    p.job.n = n;
+    p.job.bins = bins;
+    p.job.marks = host ? GM_MARK_HOST : 0;
+    p.plan = gm_plan_job(&p.job, &p.row, workers, host_shares);
+    return p;
+}
+
+static void each_size(uint32_t op, uint32_t dtype, uint32_t workers, uint32_t host_shares, visit *see)
+{
+    const struct gm_op_row row = gm_op_row(op);
+    const uint64_t tile = row.tile_bytes ? row.tile_bytes / gm_dtype_bytes(dtype) : 1;
+    const uint64_t sizes[] = {0, 1, 31, 32, 33, tile - 1, tile, tile + 1, 2 * tile, 2 * tile + 1, 3 * tile,
+                              tile * workers - 1, tile * workers, tile * workers + 1, tile * workers * 2 + 1,
+                              tile * workers * 5 + 3, UINT64_C(999999937), GM_ELEMENTS_MAX - 1, GM_ELEMENTS_MAX};
+    const uint32_t bins[] = {1, 2, 255, 256, 4097, GM_HIST_BINS_MAX};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        for (size_t b = 0; b < (row.shape == GM_SHAPE_HISTOGRAM ? sizeof bins / sizeof *bins : 1u); b++)
+            for (uint32_t host = 0; host < 2; host++) {
+                const struct planned p =
+                    plan_one(op, dtype, row.shape == GM_SHAPE_NONE ? 0 : sizes[i],
+                             row.shape == GM_SHAPE_HISTOGRAM ? bins[b] : 0, workers, host_shares, host != 0);
+                see(&p);
+            }
+}
+
+static void each_plan(visit *see)
+{
+    const uint32_t workers[] = {1, 2, 3, 7, 8, 9, 132, 264, GM_SHARES_MAX}, host_shares[] = {1, GM_HOST_SHARES, 5000};
+    for (uint32_t op = 0; op < GM_OP_COUNT; op++)
+        for (uint32_t dtype = 0; dtype < GM_DTYPE_COUNT; dtype++) {
+            const struct gm_op_row row = gm_op_row(op);
+            if (row.shape == GM_SHAPE_NONE ? dtype != 0 : !(row.types >> dtype & 1u))
+                continue;
+            for (size_t w = 0; w < sizeof workers / sizeof *workers; w++)
+                for (size_t h = 0; h < sizeof host_shares / sizeof *host_shares; h++)
+                    each_size(op, dtype, workers[w], host_shares[h], see);
+        }
+}
+
+static void see_tiles(const struct planned *p)
+{
+    if (p->row.work == GM_WORK_ONE) {
+        assert_int_equal(p->job.tiles, 1);
+        return;
+    }
+    assert_true(p->job.tile_elements > 0);
+    assert_true(p->job.tiles * p->job.tile_elements >= p->job.n);
+    assert_true(p->job.n == 0 ? p->job.tiles == 0 : (p->job.tiles - 1u) * p->job.tile_elements < p->job.n);
+    /* Whole tiles of the op's own size, so that tile boundaries are aligned accesses. */
+    assert_int_equal(p->job.tile_elements * gm_dtype_bytes(p->job.dtype) % p->row.tile_bytes, 0);
+}
+static void tiles_cover_the_elements_exactly(void **state)
+{
+    (void)state;
+    each_plan(see_tiles);
+}
+
+static void see_shares(const struct planned *p)
+{
+    assert_true(p->job.shares >= 1 && p->job.shares <= p->most);
+    assert_true(p->job.shares == 1 || p->job.shares <= p->job.tiles); /* nobody is woken for nothing */
+    assert_int_equal(p->plan.widest, p->job.shares);
+    assert_true(p->plan.widest <= GM_TICKETS - p->workers); /* the whole credit: some day it can start */
+    assert_int_equal(p->job.phase, 0);
+    assert_true(p->job.phases >= 1 && p->job.phases <= GM_PHASES_MAX);
+}
+static void shares_never_exceed_workers_or_credit(void **state)
+{
+    (void)state;
+    each_plan(see_shares);
+}
+
+static void see_workspace(const struct planned *p)
+{
+    const uint64_t bytes = gm_dtype_bytes(p->job.dtype);
+    switch (p->row.work) {
+    case GM_WORK_REDUCE:
+        assert_int_equal(p->plan.workspace, p->job.tiles * GM_PARTIAL_BYTES);
+        break;
+    case GM_WORK_HISTOGRAM:
+        assert_int_equal(p->plan.workspace, (uint64_t)p->job.shares * p->job.bins * 8u);
+        assert_true(p->plan.workspace <= GM_HIST_PRIVATE_MAX);
+        break;
+    case GM_WORK_SORT:
+        if (p->job.phases == 1) {
+            assert_true(p->job.tiles <= 1);
+            assert_int_equal(p->plan.workspace, 0);
+        } else {
+            const uint64_t counts = p->job.tiles * GM_RADIX * 8u, keys = gm_sort_keys_offset(p->job.tiles);
+            assert_true(keys >= counts && keys < counts + 256u && keys % 256u == 0);
+            assert_int_equal(p->plan.workspace, keys + p->job.n * bytes);
+            assert_int_equal(p->job.phases, 2u * bytes); /* count and scatter for each digit of 8 bits */
+            assert_true(p->job.tiles <= (uint64_t)p->most * GM_SORT_CHUNKS);
+        }
+        break;
+    default:
+        assert_int_equal(p->plan.workspace, 0);
+    }
+}
+static void workspace_is_what_the_layout_needs(void **state)
+{
+    (void)state;
+    each_plan(see_workspace);
+}
+
+static void see_small(const struct planned *p)
+{
+    const uint64_t bytes = p->job.n * gm_dtype_bytes(p->job.dtype);
+    if (p->row.work == GM_WORK_GRID || p->row.work == GM_WORK_REDUCE || p->row.work == GM_WORK_HISTOGRAM)
+        assert_int_equal(p->job.shares == 1, bytes <= 2u * p->row.tile_bytes || p->most == 1);
+    if (p->row.work == GM_WORK_SORT && bytes <= p->row.tile_bytes)
+        assert_true(p->job.shares == 1 && p->job.phases == 1);
+}
+static void small_jobs_stay_with_one_worker(void **state)
+{
+    (void)state;
+    each_plan(see_small);
+}
+
+static void a_plan_depends_on_nothing_else(void **state)
+{
+    (void)state;
+    /* The same job gives the same cut whatever stood in the struct before: results are bit-identical from run to run. */
+    struct gm_job a, b;
+    const struct gm_op_row row = gm_op_row(GM_OP_sum);
+    memset(&a, 0x00, sizeof a);
+    memset(&b, 0xff, sizeof b);
+    a.dtype = b.dtype = GM_DTYPE_f32;
+    a.n = b.n = 12345678;
+    a.bins = b.bins = 0;
+    a.marks = b.marks = 0;
+    gm_plan_job(&a, &row, 9, 8);
+    gm_plan_job(&b, &row, 9, 8);
+    assert_int_equal(a.phase, b.phase);
+    assert_int_equal(a.phases, b.phases);
+    assert_int_equal(a.shares, b.shares);
+    assert_int_equal(a.tiles, b.tiles);
+    assert_int_equal(a.tile_elements, b.tile_elements);
+    /* And the tiles of a reduction, which fix the order of combination, do not depend on the number of workers. */
+    gm_plan_job(&b, &row, 264, 8);
+    assert_int_equal(a.tiles, b.tiles);
+    assert_int_equal(a.tile_elements, b.tile_elements);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(tiles_cover_the_elements_exactly),
+        cmocka_unit_test(shares_never_exceed_workers_or_credit),
+        cmocka_unit_test(workspace_is_what_the_layout_needs),
+        cmocka_unit_test(small_jobs_stay_with_one_worker),
+        cmocka_unit_test(a_plan_depends_on_nothing_else),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

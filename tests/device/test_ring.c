@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The ticket ring with its acknowledgements, and the inbox: filled and drained exactly, in rings of 2 and 4 slots, with
+ * laps through the 32-bit wrap, and with two workers whose steps come in every order that a seed can make. One thread
+ * plays all parts, one step at a time.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/draw.h"
+#include "rig.h"
+
+#define LAPS_BEFORE_WRAP UINT64_C(0xfffffffd) /* two more laps, then the lap is 0 */
+
+static void open_ring(struct rig *rig, uint32_t tickets_log2, uint32_t entries_log2, uint32_t workers, uint64_t lap)
+{
+    const struct gm_core_shape shape = {.tickets_log2 = tickets_log2,
+                                        .entries_log2 = entries_log2,
+                                        .workers = workers,
+                                        .host_shares = workers,
+                                        .ticket_start = lap << tickets_log2,
+                                        .inbox_start = lap << entries_log2,
+                                        .workspace_bytes = 1u << 20};
+    rig_open(rig, &shape);
+}
+
+/* One ticket that carries its own number. */
+static void publish_one(struct rig *rig)
+{
+    const uint64_t p = rig->d->published;
+    gm_publish(rig->core, p, (uint32_t)p & 0xffu, (uint32_t)(p >> 8) & 0x7ffu, 1);
+    rig->d->published++;
+}
+static void assert_is_ticket(uint64_t slot, uint64_t ticket)
+{
+    assert_int_equal(gm_slot_generation(slot), ticket & 0xffu);
+    assert_int_equal(gm_slot_entry(slot), ticket >> 8 & 0x7ffu);
+    assert_int_equal(gm_slot_share(slot), 0);
+}
+
+static void shapes_that_cannot_work_are_refused(void **state)
+{
+    (void)state;
+    static struct gm_core core;
+    static struct gm_counters counters;
+    static struct gm_disp d;
+    const struct gm_core_shape good = {.tickets_log2 = 2, .entries_log2 = 1, .workers = 2, .workspace_bytes = 1u << 20};
+    struct gm_core_shape s = good;
+    assert_int_equal(gm_core_init(&core, &counters, &d, &s), GM_OK);
+    s.workers = 3; /* a stop ticket each and the widest phase: 6 of 4 slots */
+    assert_int_equal(gm_core_init(&core, &counters, &d, &s), GM_ESIZE);
+    s = good, s.workers = 0;
+    assert_int_equal(gm_core_init(&core, &counters, &d, &s), GM_ESIZE);
+    s = good, s.tickets_log2 = 14;
+    assert_int_equal(gm_core_init(&core, &counters, &d, &s), GM_ESIZE);
+    s = good, s.entries_log2 = 12;
+    assert_int_equal(gm_core_init(&core, &counters, &d, &s), GM_ESIZE);
+    s = good, s.ticket_start = 1; /* not the beginning of a lap */
+    assert_int_equal(gm_core_init(&core, &counters, &d, &s), GM_EINVAL);
+    s = good, s.ticket_start = UINT64_C(0xffffffff) << 2; /* lap 0 is what empty memory says */
+    assert_int_equal(gm_core_init(&core, &counters, &d, &s), GM_EINVAL);
+}
+
+static void ring_takes_exactly_its_size(void **state)
+{
+    (void)state;
+    for (uint32_t log2 = 1; log2 <= 2; log2++) {
+        struct rig rig;
+        const uint32_t size = 1u << log2;
+        open_ring(&rig, log2, 1, 1, LAPS_BEFORE_WRAP);
+        for (uint64_t round = 0; round < 8; round++) {
+            assert_true(gm_room(rig.core, rig.d, size));
+            assert_false(gm_room(rig.core, rig.d, size + 1u));
+            for (uint32_t i = 0; i < size; i++) {
+                assert_true(gm_room(rig.core, rig.d, 1));
+                publish_one(&rig);
+            }
+            assert_false(gm_room(rig.core, rig.d, 1));
+            for (uint32_t i = 0; i < size; i++) {
+                uint64_t slot;
+                const uint64_t ticket = gm_draw(rig.core);
+                assert_true(gm_draw_try(rig.core, ticket, &slot));
+                assert_is_ticket(slot, ticket);
+                assert_false(gm_room(rig.core, rig.d, i + 1u)); /* read is not enough */
+                gm_ack(rig.core, ticket);
+                assert_true(gm_room(rig.core, rig.d, i + 1u));
+            }
+        }
+        uint64_t slot;
+        assert_false(gm_draw_try(rig.core, gm_draw(rig.core), &slot)); /* drained: the next one is not there */
+        rig_close(&rig);
+    }
+}
+
+static void one_missing_acknowledgement_holds_the_publisher(void **state)
+{
+    (void)state;
+    struct rig rig;
+    uint64_t slot, ticket[4];
+    open_ring(&rig, 2, 1, 2, LAPS_BEFORE_WRAP);
+    for (uint32_t i = 0; i < 4; i++)
+        publish_one(&rig);
+    for (uint32_t i = 0; i < 4; i++) {
+        ticket[i] = gm_draw(rig.core);
+        assert_true(gm_draw_try(rig.core, ticket[i], &slot));
+        if (i != 1)
+            gm_ack(rig.core, ticket[i]); /* three reads are done; counting them would say there is room for three */
+    }
+    assert_true(gm_room(rig.core, rig.d, 1));
+    publish_one(&rig);
+    assert_false(gm_room(rig.core, rig.d, 1));
+    assert_true(gm_draw_try(rig.core, ticket[1], &slot)); /* the slow reader still finds its own ticket */
+    assert_is_ticket(slot, ticket[1]);
+    gm_ack(rig.core, ticket[1]);
+    assert_true(gm_room(rig.core, rig.d, 3));
+    assert_false(gm_room(rig.core, rig.d, 4)); /* the fifth is published and not read */
+    rig_close(&rig);
+}
+
+struct stepper {
+    uint64_t ticket;
+    enum { IDLE, WAITING, READ } at;
+};
+
+/* One step of a worker that does nothing with what it draws; counts the reader of each ticket in seen. */
+static bool step(struct rig *rig, struct stepper *w, uint64_t start, uint8_t *seen)
+{
+    uint64_t slot;
+    switch (w->at) {
+    case IDLE:
+        w->ticket = gm_draw(rig->core);
+        w->at = WAITING;
+        return true;
+    case WAITING:
+        if (!gm_draw_try(rig->core, w->ticket, &slot))
+            return false;
+        assert_is_ticket(slot, w->ticket);
+        seen[w->ticket - start]++;
+        w->at = READ;
+        return true;
+    default:
+        gm_ack(rig->core, w->ticket);
+        w->at = IDLE;
+        return true;
+    }
+}
+
+/* Two workers and the publisher, each step chosen by the seed. Every ticket is read once, by its own drawer. */
+static void every_ticket_is_read_once_in_any_order_of_steps(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 300; seed++) {
+        struct rig rig;
+        struct stepper w[2] = {{0, IDLE}, {0, IDLE}};
+        uint64_t random = seed;
+        uint8_t seen[64] = {0};
+        const uint32_t log2 = 2 - seed % 2u; /* two drawers of a ring of 2, too: both may hold its last two tickets */
+        open_ring(&rig, log2, 1, 1, LAPS_BEFORE_WRAP);
+        const uint64_t start = rig.d->published;
+        while (rig.d->published - start < sizeof seen) {
+            const uint64_t choice = rig_random(&random) % 3u;
+            if (choice < 2)
+                step(&rig, &w[choice], start, seen);
+            else if (gm_room(rig.core, rig.d, 1))
+                publish_one(&rig);
+        }
+        for (bool moved = true; moved;)
+            moved = step(&rig, &w[0], start, seen) | step(&rig, &w[1], start, seen);
+        for (uint32_t t = 0; t < sizeof seen; t++)
+            assert_int_equal(seen[t], 1);
+        rig_close(&rig);
+    }
+}
+
+static void tickets_of_a_wide_phase_carry_their_shares(void **state)
+{
+    (void)state;
+    struct rig rig;
+    uint64_t slot;
+    open_ring(&rig, 3, 1, 4, LAPS_BEFORE_WRAP);
+    for (uint32_t round = 0; round < 6; round++) {
+        assert_true(gm_room(rig.core, rig.d, 4));
+        gm_publish(rig.core, rig.d->published, round, 1, 4);
+        rig.d->published += 4;
+        for (uint32_t share = 0; share < 4; share++) {
+            const uint64_t ticket = gm_draw(rig.core);
+            assert_true(gm_draw_try(rig.core, ticket, &slot));
+            assert_int_equal(gm_slot_share(slot), share);
+            assert_int_equal(gm_slot_entry(slot), 1);
+            assert_int_equal(gm_slot_generation(slot), round);
+            gm_ack(rig.core, ticket);
+        }
+    }
+    rig_close(&rig);
+}
+
+static void inbox_has_a_place_for_every_entry(void **state)
+{
+    (void)state;
+    for (uint32_t log2 = 1; log2 <= 2; log2++) {
+        struct rig rig;
+        const uint32_t entries = 1u << log2;
+        open_ring(&rig, 2, log2, 1, LAPS_BEFORE_WRAP);
+        for (uint32_t round = 0; round < 8; round++) {
+            assert_false(gm_inbox_valid(rig.core, rig.d->inbox_head, gm_inbox_load(rig.core, rig.d->inbox_head)));
+            for (uint32_t i = 0; i < entries; i++)
+                gm_inbox_push(rig.core, (i + round) & 1u, i);
+            for (uint32_t i = 0; i < entries; i++) {
+                const uint64_t word = gm_inbox_load(rig.core, rig.d->inbox_head + i);
+                assert_true(gm_inbox_valid(rig.core, rig.d->inbox_head + i, word));
+                assert_int_equal(word & 0xfffu, i);
+                assert_int_equal((uint32_t)word >> 31, (i + round) & 1u);
+            }
+            assert_false(gm_inbox_valid(rig.core, rig.d->inbox_head + entries,
+                                        gm_inbox_load(rig.core, rig.d->inbox_head + entries)));
+            rig.d->inbox_head += entries;
+        }
+        rig_close(&rig);
+    }
+}
+
+static void park_looks_once_more_before_it_sleeps(void **state)
+{
+    (void)state;
+    struct rig rig;
+    uint32_t words[GM_DESC_WORDS];
+    open_ring(&rig, 4, 2, 2, 0);
+    rig_lane_open(&rig, 0, 2, 0);
+    rig_lane_open(&rig, 2, 2, 0);
+    assert_true(gm_park(rig.core, rig.d));
+    assert_int_equal(rig.lane[0].header->asleep, 1);
+    assert_int_equal(rig.lane[2].header->asleep, 1);
+    assert_int_equal(rig.admin_header->asleep, 1);
+    gm_park_flag(rig.core, rig.d, 0);
+    assert_int_equal(rig.lane[0].header->asleep | rig.lane[2].header->asleep | rig.admin_header->asleep, 0);
+
+    const uint64_t position = rig_submit_nop(&rig, 2); /* a descriptor, in the lane that is not next */
+    assert_false(gm_park(rig.core, rig.d));
+    assert_int_equal(rig.lane[0].header->asleep | rig.lane[2].header->asleep | rig.admin_header->asleep, 0);
+    rig.lane[2].sq[position].g[0].w[3] = 0;
+    assert_true(gm_park(rig.core, rig.d));
+
+    const struct gm_granule sleeper = {{0, 0, 1, 0}}; /* a client that sleeps although one is complete */
+    gm_store16_sys(&rig.lane[2].header->wait, sleeper);
+    assert_true(gm_park(rig.core, rig.d));
+    rig.d->lane[2].completed = 1;
+    assert_false(gm_park(rig.core, rig.d));
+    rig.d->lane[2].completed = 0;
+
+    gm_inbox_push(rig.core, GM_INBOX_DONE, 0);
+    assert_false(gm_park(rig.core, rig.d));
+    rig.d->inbox_head++;
+    assert_true(gm_park(rig.core, rig.d));
+
+    memset(words, 0, sizeof words);
+    words[GM_A_OP] = GM_ADMIN_PING;
+    gm_desc_store(rig.admin_sq, GM_ADMIN_SLOTS_LOG2, rig.admin_position, words, 0);
+    assert_false(gm_park(rig.core, rig.d));
+    rig_close(&rig);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(shapes_that_cannot_work_are_refused),
+        cmocka_unit_test(ring_takes_exactly_its_size),
+        cmocka_unit_test(one_missing_acknowledgement_holds_the_publisher),
+        cmocka_unit_test(every_ticket_is_read_once_in_any_order_of_steps),
+        cmocka_unit_test(tickets_of_a_wide_phase_carry_their_shares),
+        cmocka_unit_test(inbox_has_a_place_for_every_entry),
+        cmocka_unit_test(park_looks_once_more_before_it_sleeps),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

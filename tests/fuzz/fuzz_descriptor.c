@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Fuzzes what a client can write into its lane: the input is the payload of up to 32 descriptor slots. Whatever they
+ * say, each is answered or started, and a started job names only memory of its own client's arenas. The dispatcher runs
+ * in this thread, without workers; a fresh scheduler for every input.
+ */
+#include "fuzz.h"
+
+#include "core/init.h"
+#include "core/turn.h"
+
+#define LANE       1u
+#define SESSION    7u
+#define SLOTS_LOG2 5u
+#define SLOTS      (1u << SLOTS_LOG2)
+#define SLOT_BYTES 48u
+#define TICKETS    10u
+#define ENTRIES    6u
+#define WORKERS    4u
+
+static const struct gm_arena_row arenas[] = {
+    /* address, bytes, session, generation, flags */
+    {UINT64_C(0x7f0000000000), 0, SESSION, 1, 0}, /* row 0: empty */
+    {UINT64_C(0x7f0000000000), 1u << 20, SESSION, 1, 0},
+    {UINT64_C(0x7f0000200000), 1u << 20, SESSION, 2, GM_ARENA_READONLY},
+    {UINT64_C(0x7f0000400000), 1u << 20, SESSION + 1u, 1, 0},
+    {UINT64_C(0x7f0000600000), 1u << 20, 0, 1, GM_ARENA_STAGING},
+    {UINT64_C(0x7f0000800000), UINT64_C(1) << 40, SESSION, 0xffff, GM_ARENA_HOST},
+    {UINT64_MAX - 4095u, 4095, SESSION, 1, 0}, /* its end is the end of all addresses */
+};
+#define ARENAS (sizeof arenas / sizeof *arenas)
+
+static struct {
+    struct gm_core core;
+    struct gm_counters counters;
+    struct gm_disp d;
+    struct gm_fetch fetch;
+    struct gm_device_counters out;
+    _Alignas(4096) uint8_t lane[8192 + 4096];
+    _Alignas(4096) struct gm_lane_header admin;
+    _Alignas(64) struct gm_desc_slot admin_sq[GM_ADMIN_SLOTS];
+    _Alignas(64) struct gm_granule admin_cq[GM_ADMIN_SLOTS];
+    uint64_t slots[1u << TICKETS], inbox[1u << ENTRIES];
+    uint32_t acks[1u << TICKETS], journal[SLOTS];
+    _Alignas(128) struct gm_entry entries[1u << ENTRIES];
+} m;
+
+static void open_all(void)
+{
+    const struct gm_core_shape shape = {.tickets_log2 = TICKETS, .entries_log2 = ENTRIES, .workers = WORKERS,
+                                        .host_shares = 2, .idle_ns = UINT64_MAX, .workspace_bytes = 1u << 24};
+    must(gm_lane_bytes(SLOTS) <= sizeof m.lane);
+    memset(&m, 0, sizeof m);
+    must(gm_core_init(&m.core, &m.counters, &m.d, &shape) == GM_OK);
+    m.core.counters = &m.counters;
+    m.core.device_counters = &m.out;
+    m.core.slots = m.slots;
+    m.core.acks = m.acks;
+    m.core.inbox = m.inbox;
+    m.core.entries = m.entries;
+    m.core.admin_header = &m.admin;
+    m.core.admin_sq = m.admin_sq;
+    m.core.admin_cq = m.admin_cq;
+    m.core.saved = &m.d;
+    for (size_t i = 0; i < ARENAS; i++)
+        m.d.arena[i] = arenas[i];
+    struct gm_lane_row *lane = &m.d.lane[LANE];
+    lane->header = (struct gm_lane_header *)(void *)m.lane;
+    lane->sq = (const struct gm_desc_slot *)(const void *)(m.lane + gm_lane_sq_offset());
+    lane->cq = (struct gm_granule *)(void *)(m.lane + gm_lane_cq_offset(SLOTS));
+    lane->journal = m.journal;
+    lane->slots_log2 = SLOTS_LOG2;
+    lane->session = SESSION;
+    lane->width = GM_POLL_NARROW;
+    m.d.lane_top = LANE + 1u;
+}
+
+static uint32_t fill_lane(const uint8_t *data, size_t size)
+{
+    const uint32_t count = size / SLOT_BYTES < SLOTS ? (uint32_t)(size / SLOT_BYTES) : SLOTS;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t words[GM_DESC_WORDS] = {0};
+        memcpy(words, data + (size_t)i * SLOT_BYTES, SLOT_BYTES);
+        gm_desc_store((struct gm_desc_slot *)(void *)(m.lane + gm_lane_sq_offset()), SLOTS_LOG2, i, words, 0);
+    }
+    return count;
+}
+
+/* One buffer lies whole in an arena that this session may use this way. */
+static bool lies_inside(uint64_t address, unsigned __int128 bytes, bool written)
+{
+    for (size_t i = 0; i < ARENAS; i++) {
+        const struct gm_arena_row *a = &arenas[i];
+        const bool ours = a->session == SESSION && !(a->flags & GM_ARENA_STAGING);
+        if (ours && !(written && (a->flags & GM_ARENA_READONLY)) && address >= a->address &&
+            (unsigned __int128)address + bytes <= (unsigned __int128)a->address + a->bytes)
+            return true;
+    }
+    return false;
+}
+
+static void must_stay_inside(const struct gm_job *job)
+{
+    const struct gm_op_row row = gm_op_row(job->op);
+    const unsigned __int128 element = gm_dtype_bytes(job->dtype), in = job->n * element;
+    const unsigned __int128 out = row.shape == GM_SHAPE_HISTOGRAM ? (unsigned __int128)job->bins * 8u : in;
+    must(row.known && job->n <= GM_ELEMENTS_MAX && job->bins <= GM_HIST_BINS_MAX);
+    must(row.shape == GM_SHAPE_NONE || (row.types >> job->dtype & 1u));
+    for (uint32_t i = 0; i < row.inputs + 0u + row.outputs; i++) {
+        must(lies_inside(job->address[i], i < row.inputs ? in : out, i >= row.inputs));
+        must(element == 0 || job->address[i] % (i >= row.inputs && row.shape == GM_SHAPE_HISTOGRAM ? 8u : element) == 0);
+    }
+    if (row.inputs && row.outputs && job->address[0] != job->address[1])
+        must(in == 0 || out == 0 || job->address[0] + in <= job->address[1] || job->address[1] + out <= job->address[0]);
+    must(job->shares >= 1 && job->shares <= WORKERS && job->phases <= GM_PHASES_MAX);
+    must(job->workspace_bytes <= m.core.workspace_bytes);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    uint32_t started = 0, answered = 0;
+    open_all();
+    const uint32_t count = fill_lane(data, size);
+    gm_turn_begin(&m.core, &m.d, &m.fetch);
+    for (uint32_t turn = 0; turn < 4u * SLOTS; turn++)
+        must(gm_turn(&m.core, &m.d, &m.fetch) <= GM_TURN_EMPTY);
+    for (uint32_t i = 0; i < 1u << ENTRIES; i++)
+        if (m.d.entry_lane[i] != GM_LANE_NONE) {
+            must((m.d.entry_lane[i] & ~GM_LANE_POOL) == LANE);
+            must_stay_inside(&m.entries[i].job);
+            started++;
+        }
+    const struct gm_lane_row *lane = &m.d.lane[LANE];
+    for (uint32_t i = 0; i < count; i++) {
+        const bool has = lane->cq[i].w[3] == 1u;
+        must(!has || gm_completion_status(lane->cq[i]) < 0);
+        must(!has || m.journal[i] == 0); /* an answer or a start, not both */
+        answered += has;
+    }
+    must(started == m.d.counters.started && answered == m.d.counters.refused);
+    must(m.d.counters.polled == (uint64_t)started + answered && lane->completed == answered);
+    /* All were taken, but for a first half at the end, or jobs that wait for workspace because nobody works here. */
+    must(lane->head == count || lane->head + 1u == count || m.d.held_lane == LANE + 1u || m.d.counters.workspace != 0);
+    return 0;
+}

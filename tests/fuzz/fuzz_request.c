@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Fuzzes the decoder of requests: what it accepts keeps the promises of wire.h, and after being encoded and decoded
+ * again it is the same. One thread, no allocation.
+ */
+#include "fuzz.h"
+
+#include <math.h>
+
+static bool inside(const uint8_t *part, uint64_t part_size, const uint8_t *data, size_t size)
+{
+    return part >= data && part_size <= size && (size_t)(part - data) <= size - part_size;
+}
+
+static void check_submit(const struct gm_wire_submit *s, const uint8_t *data, size_t size)
+{
+    const struct gm_op_row row = gm_op_row(s->op);
+    must(row.known && s->buffers == (uint32_t)row.inputs + row.outputs);
+    must(row.types == GM_NO_TYPES ? s->dtype == GM_DTYPE_COUNT : (row.types >> s->dtype & 1u) != 0);
+    must(s->n <= GM_ELEMENTS_MAX && s->bins <= GM_HIST_BINS_MAX && (!s->has_device || s->device < GM_DEVICES_MAX));
+    must(row.shape != GM_SHAPE_HISTOGRAM || (s->bins > 0 && s->lo < s->hi && isfinite(s->hi - s->lo)));
+    for (uint32_t i = 0; i < s->buffers; i++) {
+        const struct gm_wire_buffer *const b = &s->buffer[i];
+        const bool is_input = i < row.inputs;
+        const uint64_t need = is_input ? s->n * gm_dtype_bytes(s->dtype)
+                                       : gm_output_bytes(row.shape, s->n, s->bins, s->dtype);
+        must(b->place == GM_PLACE_ARENA || b->place == GM_PLACE_INLINE);
+        if (b->place == GM_PLACE_ARENA) {
+            must(need <= GM_ARENA_BYTES_MAX && b->offset <= GM_ARENA_BYTES_MAX - need);
+            must(b->offset % gm_dtype_bytes(s->dtype) == 0 && b->bytes == NULL);
+        } else {
+            must(b->size == need && need <= GM_INLINE_BYTES_MAX);
+            must(is_input ? inside(b->bytes, b->size, data, size) : b->bytes == NULL);
+        }
+    }
+}
+
+static void check_round_trip(const struct gm_wire_request *request)
+{
+    static uint8_t first[GM_FRAME_HEADER + GM_FRAME_BYTES_MAX], second[sizeof first];
+    struct gm_wire_out a = {first, 0, sizeof first, false}, b = {second, 0, sizeof second, false};
+    struct gm_wire_request again;
+    struct gm_problem problem;
+    bool has_id;
+    must(gm_wire_encode_request(&a, request) == GM_OK);
+    const int rc = gm_wire_decode_request(first + GM_FRAME_HEADER, a.size - GM_FRAME_HEADER, &again, &has_id, &problem);
+    must(rc == GM_OK && has_id && again.id == request->id);
+    must(gm_wire_encode_request(&b, &again) == GM_OK);
+    must(a.size == b.size && memcmp(first, second, a.size) == 0);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct gm_wire_request request;
+    struct gm_problem problem;
+    bool has_id = false;
+
+    const int rc = gm_wire_decode_request(data, size, &request, &has_id, &problem);
+    must_be_whole(&problem, rc);
+    if (rc != GM_OK)
+        return 0;
+    must(has_id && request.method < GM_METHOD_COUNT);
+    if (request.method == GM_METHOD_SUBMIT)
+        check_submit(&request.u.submit, data, size);
+    check_round_trip(&request);
+    return 0;
+}

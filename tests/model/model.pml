@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The scheduler of device/core as a Spin model: lanes, ticket ring, phases, inbox, gangs, cancel, pause and sleep. A
+ * step carries the name of the function that does it. One atomic step here is one access to memory that another
+ * process also touches, together with the local work around it; memory is sequentially consistent (the README says
+ * what that leaves out). presets.pml gives the sizes and the job mix of a run; a MUT_x breaks one step.
+ *
+ * Ghost state (only asserts read it) is marked so. End labels are on idle waits alone: a client that misses a
+ * completion, a gang that never meets, a pause that never ends or a leaked entry is an invalid end state.
+ */
+#include "presets.pml"
+
+#define NONE 255
+#define STOP 254 /* entry field of a stop ticket */
+#define TAIL 253 /* a client's slot that holds the second half of a wide descriptor */
+
+/* Positions run modulo n * LAPS, so that a lap word wraps after few steps: LAPS stands for 2^32. */
+#define LAPS 4
+#define LAP(p, n) (((p) / (n) + 1) % LAPS)
+#define TURN(n) ((n) * LAPS)
+#define LAP_BEFORE(p, n) ((LAP((p) % TURN(n), n) + LAPS - 1) % LAPS)
+#define NEXT(p, n) p = ((p) + 1) % TURN(n)
+#define SLOT(l, p) ((l) * SLOTS + (p) % SLOTS)
+
+/* Kinds of job: phases, shares of a phase, tiles of a phase, barriers a share meets. */
+#define NOP 0  /* one share */
+#define TWO 1  /* a phase of two shares, then one of a single share */
+#define GANG 2 /* two shares that meet at two barriers */
+#define SCAN 3 /* two shares, three tiles, each tile waits for the one below */
+#define WIDE 4 /* a nop whose descriptor takes two slots */
+#define PAIR 5 /* two shares */
+#define BAD 6  /* check() refuses it */
+#define KIND(j) ((j) == 0 -> J0 : ((j) == 1 -> J1 : ((j) == 2 -> J2 : ((j) == 3 -> J3 : J4))))
+#define PHASES(k) ((k) == TWO -> 2 : 1)
+#ifdef MUT_GANG_WIDE
+# define GANG_SHARES (WORKERS + 1)
+#else
+# define GANG_SHARES 2
+#endif
+#define WIDTH(k, phase) ((k) == GANG -> GANG_SHARES : WIDTH_OF_OTHERS(k, phase))
+#define WIDTH_OF_OTHERS(k, phase) (((k) == SCAN || (k) == PAIR || ((k) == TWO && (phase) == 0)) -> 2 : 1)
+#define WIDEST(k) WIDTH(k, 0)
+#define TILES(k) ((k) == SCAN -> 3 : 0)
+#define BARRIERS(k) ((k) == GANG -> 2 : 0)
+
+#define OK 1
+#define REFUSED 2
+#define CANCELLED 3
+
+/* A lane. Its memory starts as zeros, and its first position at the head of the last lap before the lap word wraps to 0.
+ * Zeros are empty only while no slot's FIRST lap is 0, which a start near the wrap must heed. */
+#ifdef MUT_LAP_ZERO
+# define LANE_START ((LAPS - 1) * SLOTS - 1)
+#else
+# define LANE_START ((LAPS - 2) * SLOTS)
+#endif
+typedef granule_t {
+    byte lap, job
+};
+granule_t sq0[LANES * SLOTS], sq1[LANES * SLOTS];
+typedef completion_t {
+    byte lap, job, status
+};
+completion_t cq[LANES * SLOTS];
+byte head[LANES]; /* dispatcher: next position to start */
+
+/* The ticket ring, and what the dispatcher keeps about it. All of this survives a relaunch. */
+#define RING_START (TURN(RING) - RING - 1) /* soon the lap word wraps, and then the position */
+typedef slot_t {
+    byte lap, entry, share, gen
+};
+slot_t ring[RING];
+byte read_ack[RING];
+byte ticket = RING_START; /* workers draw from it by fetch-add */
+byte tail = RING_START;   /* dispatcher: next position to publish */
+byte credit = 0;          /* dispatcher: ring credit in use */
+byte live = 0;            /* ghost: tickets published whose share has not arrived */
+byte acked = 0;           /* ghost, and what MUT_ACK_COUNT goes by: tickets read so far, same modulus as tail */
+
+/* Entries. `gen` moves when the entry is given back, so whatever still names the old job is stale from then on. */
+typedef entry_t {
+    byte job, lane, pos, gen, phase;
+    byte left;            /* shares of this phase that have not arrived */
+    byte next;            /* tile counter */
+    byte flags;           /* look-back: tiles whose value (or poison) is published */
+    byte bar;             /* barrier: shares that wait */
+    byte met;             /* ghost: shares that came to a barrier of this phase */
+    byte due;             /* ghost: shares published and not taken */
+    bool bar_phase, used, ready, abort, skipped
+};
+entry_t ent[ENTRIES];
+#define GENS 4
+
+/* The inbox: one place per entry. */
+#define INBOX_START (TURN(PLACES) - PLACES - 1)
+#define MSG_NEXT 1
+#define MSG_DONE 2
+typedef place_t {
+    byte lap, entry, gen, msg
+};
+place_t inbox[PLACES];
+byte in_tail = INBOX_START; /* workers reserve by fetch-add */
+byte in_head = INBOX_START; /* dispatcher */
+
+/* Where a started job of a lane slot went, as the dispatcher notes it for cancel. */
+byte went_entry = NONE, went_gen, cancel_pos = NONE;
+bool drop = false; /* cancelled before it was polled */
+byte cancels = CANCELS, pauses = PAUSES; /* admin descriptors still to come, at any turn */
+
+byte halted = 0;        /* workers that met at the end of the kernel */
+bool life = 0;          /* launch number */
+bool asleep[LANES], doorbell = false;
+bool stop_flag = false; /* the MUT_STOP_FLAGs only */
+int answered = 0;       /* ghost: set of lane positions with a completion */
+
+/* One 16-byte store; the slot stays the job's until the client has read it, so nobody waits. */
+inline complete(l_, p_, j_, status_)
+{
+    d_step {
+        assert(!((answered >> (l_ * TURN(SLOTS) + p_)) & 1)); /* exactly one completion */
+        answered = answered | (1 << (l_ * TURN(SLOTS) + p_));
+        cq[SLOT(l_, p_)].job = j_;
+        cq[SLOT(l_, p_)].status = status_;
+        cq[SLOT(l_, p_)].lap = LAP(p_, SLOTS)
+    }
+}
+
+#include "client.pml"
+#include "dispatcher.pml"
+#include "worker.pml"
+
+init
+{
+    byte i = 0, p;
+    d_step {
+        do
+        :: i < RING ->
+            /* The first launch leaves the words as if the lap before had been published and read. */
+            p = (RING_START + i) % TURN(RING);
+            ring[p % RING].lap = LAP_BEFORE(p, RING);
+            read_ack[p % RING] = LAP_BEFORE(p, RING);
+            i++
+        :: else -> break
+        od;
+        i = 0;
+        do
+        :: i < PLACES ->
+            p = (INBOX_START + i) % TURN(PLACES);
+            inbox[p % PLACES].lap = LAP_BEFORE(p, PLACES);
+            i++
+        :: else -> break
+        od;
+        i = 0;
+        do
+        :: i < LANES -> head[i] = LANE_START; i++
+        :: else -> break
+        od;
+        acked = RING_START;
+        i = 0; p = 0
+    }
+    atomic {
+        run dispatcher();
+        do
+        :: i < WORKERS -> run worker(); i++
+        :: else -> break
+        od;
+        i = 0;
+        do
+        :: i < LANES -> run client(i); i++
+        :: else -> break
+        od;
+        i = 0
+    }
+}

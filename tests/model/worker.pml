@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A worker: draw(), ack(), the run of a share, arrive(), complete(), inbox_push(). It holds one ticket at a time. Included
+ * by model.pml.
+ */
+
+inline draw()
+{
+    d_step { t = ticket; NEXT(ticket, RING) }
+}
+
+/* The slot may be written again from here on. */
+inline ack()
+{
+    d_step { read_ack[t % RING] = LAP(t, RING); acked = (acked + 1) % TURN(RING); t = 0 }
+}
+
+inline meet()
+{
+    d_step {
+        k++;
+        bp = ent[e].bar_phase;
+        ent[e].met++;
+        ent[e].bar++;
+        if
+        :: ent[e].bar == WIDTH(KIND(ent[e].job), ent[e].phase) ->
+            ent[e].bar = 0;
+            ent[e].bar_phase = 1 - ent[e].bar_phase
+        :: else
+        fi
+    };
+    d_step {
+#ifdef MUT_BARRIER_COUNT
+        ent[e].bar == 0 || ent[e].abort ->
+#else
+        ent[e].bar_phase != bp || ent[e].abort ->
+#endif
+        assert(ent[e].abort || ent[e].met >= k * WIDTH(KIND(ent[e].job), ent[e].phase));
+        bp = 0
+    }
+}
+
+/* Reserves a place, then fills it; between the two the dispatcher sees the place as empty and goes on. */
+inline inbox_push(msg_)
+{
+    d_step {
+        k = in_tail;
+        NEXT(in_tail, PLACES);
+        assert((in_tail + TURN(PLACES) - in_head) % TURN(PLACES) <= PLACES) /* never full */
+    };
+    d_step {
+        inbox[k % PLACES].entry = e;
+        inbox[k % PLACES].gen = g;
+        inbox[k % PLACES].msg = msg_;
+        inbox[k % PLACES].lap = LAP(k, PLACES);
+        k = 0
+    }
+}
+
+/* Back in the next launch, with fresh registers and a fresh ticket. */
+inline next_launch()
+{
+    d_step { life != seen -> seen = life }
+}
+
+inline run_gang()
+{
+    do
+    :: k < BARRIERS(KIND(ent[e].job)) && !ent[e].abort -> meet()
+    :: k < BARRIERS(KIND(ent[e].job)) && ent[e].abort -> ent[e].skipped = true; break
+    :: k == BARRIERS(KIND(ent[e].job)) -> break
+    od;
+    k = 0
+}
+
+/* Tiles from the job's counter, each after the one below, which a running worker holds. Poison alone must be enough to
+ * get past a skipped tile: the look at the abort word in that wait is a second belt, and is left out. */
+inline run_tiles()
+{
+    do
+    :: d_step { k < TILES(KIND(ent[e].job)) -> k = ent[e].next; ent[e].next++ };
+        if
+        :: k >= TILES(KIND(ent[e].job)) -> break
+        :: k < TILES(KIND(ent[e].job)) && ent[e].abort ->
+#ifdef MUT_SKIP_POISON
+            ent[e].skipped = true
+#else
+            d_step { ent[e].skipped = true; ent[e].flags = ent[e].flags | (1 << k) }
+#endif
+#ifdef MUT_SKIP_ARRIVE
+            gone = true; break
+#endif
+        :: k < TILES(KIND(ent[e].job)) && !ent[e].abort ->
+            (k == 0 || ((ent[e].flags >> (k - 1)) & 1));
+            ent[e].flags = ent[e].flags | (1 << k)
+        fi;
+        k = 0
+    :: k == TILES(KIND(ent[e].job)) -> break
+    od;
+    k = 0
+}
+
+inline arrive()
+{
+#ifdef MUT_ARRIVE_SPLIT
+    x = ent[e].left;
+    d_step { ent[e].left = x - 1; live--; last = (x == 1); x = 0 }
+#else
+    d_step { assert(ent[e].left > 0); ent[e].left--; live--; last = (ent[e].left == 0) }
+#endif
+}
+
+/* A skipped tile leaves the abort word set, so no job that skipped one ends well. */
+inline finish()
+{
+    st = (ent[e].abort -> CANCELLED : OK);
+    if
+    :: st == OK && ent[e].phase + 1 < PHASES(KIND(ent[e].job)) -> inbox_push(MSG_NEXT)
+    :: else ->
+        assert(st == CANCELLED || (!ent[e].skipped && ent[e].flags == (1 << TILES(KIND(ent[e].job))) - 1));
+#ifdef MUT_DONE_FIRST
+        inbox_push(MSG_DONE);
+        complete(ent[e].lane, ent[e].pos, ent[e].job, st)
+#else
+        complete(ent[e].lane, ent[e].pos, ent[e].job, st);
+        inbox_push(MSG_DONE)
+#endif
+    fi;
+    d_step { st = 0; last = false }
+}
+
+proctype worker()
+{
+    byte t = 0, e = 0, g = 0, s = 0, k = 0, st = 0;
+    bool bp = false, seen = false, last = false;
+#ifdef MUT_ARRIVE_SPLIT
+    byte x = 0;
+#endif
+#ifdef MUT_SKIP_ARRIVE
+    bool gone = false;
+#else
+# define gone false
+#endif
+
+    draw();
+end_draw:
+    do
+    :: d_step {
+            ring[t % RING].lap == LAP(t, RING) ->
+            e = ring[t % RING].entry;
+            s = ring[t % RING].share;
+            g = ring[t % RING].gen
+        };
+        ack();
+        if
+        :: e == STOP ->
+            d_step { e = 0; s = 0; halted++ };
+end_stopped:
+            next_launch();
+            draw()
+        :: else ->
+            d_step {
+                assert(ent[e].used && ent[e].gen == g); /* no stale ticket */
+                assert((ent[e].due >> s) & 1);          /* each share once */
+                ent[e].due = ent[e].due - (1 << s);
+                s = 0
+            };
+#ifdef MUT_TWO_TICKETS
+            draw();
+#endif
+            run_gang();
+            run_tiles();
+            if
+            :: !gone -> arrive()
+            :: else
+            fi;
+            if
+            :: last -> finish()
+            :: else
+            fi;
+            d_step { e = 0; g = 0 };
+#ifndef MUT_TWO_TICKETS
+            draw()
+#endif
+        fi
+#ifdef MUT_STOP_FLAG
+    :: stop_flag -> halted++; next_launch() /* keeps its ticket over the relaunch, which flatters the flag */
+#endif
+#ifdef MUT_STOP_FLAG_TICKET
+    :: stop_flag -> halted++; next_launch(); draw()
+#endif
+    od
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Obvious references for every op: one element after the other, no tiles, nothing shared with device/. A reference
+ * reads a job as a client wrote it and says what the answer must be. Any thread; bounded by n.
+ */
+#ifndef GM_TESTS_ORACLE_H
+#define GM_TESTS_ORACLE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "errors.h"
+#include "lane.h"
+#include "ops.h"
+
+struct gm_oracle_job {
+    uint32_t dtype, flags, bins;
+    uint64_t n, value[2];
+    const void *in;
+    void *out; /* filled by the reference; as many bytes as gm_output_bytes says */
+    /* the answer */
+    int32_t status;
+    uint64_t result;  /* bits as in a completion */
+    double tolerance; /* of an f64 result, absolute; infinite when every result is right */
+};
+
+#define OP(id, name, shape, types, result, work, tile_bytes, tolerance, help)                                          \
+    void gm_oracle_##name(struct gm_oracle_job *job);
+#include "ops.def"
+#undef OP
+
+/* Element i as a number: exact for all but the largest 64-bit integers on machines whose long double is a double. */
+static inline long double gm_oracle_number(const struct gm_oracle_job *job, uint64_t i)
+{
+    switch (job->dtype) {
+    case GM_DTYPE_u8:
+        return ((const uint8_t *)job->in)[i];
+    case GM_DTYPE_i32:
+        return ((const int32_t *)job->in)[i];
+    case GM_DTYPE_u32:
+        return ((const uint32_t *)job->in)[i];
+    case GM_DTYPE_i64:
+        return (long double)((const int64_t *)job->in)[i];
+    case GM_DTYPE_u64:
+        return (long double)((const uint64_t *)job->in)[i];
+    case GM_DTYPE_f32:
+        return ((const float *)job->in)[i];
+    default:
+        return ((const double *)job->in)[i];
+    }
+}
+
+#endif

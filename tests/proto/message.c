@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Helpers of the protocol's tests, see message.h. One thread; bodies are bounded by struct message.
+ */
+#include "message.h"
+
+void message_clear(struct message *m)
+{
+    m->out = (struct gm_wire_out){m->bytes, 0, sizeof m->bytes, false};
+}
+
+void message_raw(struct message *m, const void *bytes, size_t size)
+{
+    assert_true(size <= m->out.capacity - m->out.size);
+    memcpy(m->bytes + m->out.size, bytes, size);
+    m->out.size += size;
+}
+
+void message_begin(struct message *m, const char *method, uint32_t pairs)
+{
+    message_clear(m);
+    gm_wire_put_array(&m->out, 4);
+    gm_wire_put_u64(&m->out, 0);
+    gm_wire_put_u64(&m->out, 7);
+    gm_wire_put_str(&m->out, method);
+    gm_wire_put_map(&m->out, pairs);
+}
+
+void message_request(struct message *m, const struct gm_wire_request *request)
+{
+    message_clear(m);
+    assert_int_equal(gm_wire_encode_request(&m->out, request), GM_OK);
+    m->out.size -= GM_FRAME_HEADER;
+    memmove(m->bytes, m->bytes + GM_FRAME_HEADER, m->out.size);
+}
+
+static uint8_t *exact_copy(const struct message *m, size_t size)
+{
+    uint8_t *const copy = malloc(size > 0 ? size : 1);
+    assert_non_null(copy);
+    memcpy(copy, m->bytes, size);
+    return copy;
+}
+
+int decode_request(const struct message *m, size_t size, struct gm_wire_request *request, bool *has_id,
+                   struct gm_problem *problem)
+{
+    uint8_t *const copy = exact_copy(m, size);
+    const int rc = gm_wire_decode_request(copy, size, request, has_id, problem);
+    free(copy);
+    assert_int_equal(rc, problem->code);
+    if (rc != GM_OK)
+        assert_true(problem->text[0] != '\0');
+    return rc;
+}
+
+int decode_response(const struct message *m, size_t size, struct gm_wire_response *response,
+                    struct gm_problem *problem)
+{
+    uint8_t *const copy = exact_copy(m, size);
+    const int rc = gm_wire_decode_response(copy, size, response, problem);
+    free(copy);
+    assert_int_equal(rc, problem->code);
+    return rc;
+}
+
+int scan(const struct message *m, size_t size, struct gm_problem *problem)
+{
+    uint8_t *const copy = exact_copy(m, size);
+    memset(problem, 0, sizeof *problem);
+    const int rc = gm_wire_scan(copy, size, problem);
+    free(copy);
+    assert_int_equal(rc, problem->code);
+    return rc;
+}
+
+void expect_request(const struct message *m, int code, const char *field)
+{
+    struct gm_wire_request request;
+    struct gm_problem problem;
+    bool has_id = false;
+
+    const int rc = decode_request(m, m->out.size, &request, &has_id, &problem);
+    if (rc != code || strcmp(problem.field, field) != 0)
+        fail_msg("%s field \"%s\" (%s) instead of %s field \"%s\"", gm_error_name(rc), problem.field, problem.text,
+                 gm_error_name(code), field);
+    assert_true(has_id);
+    assert_int_equal(request.id, 7);
+}
+
+static const uint8_t inline_data[64] = {1, 2, 3, 4, 5, 6, 7, 8};
+
+static struct gm_wire_buffer a_buffer(bool in_arena, bool is_input, uint32_t index, uint64_t bytes)
+{
+    struct gm_wire_buffer buffer = {.place = in_arena ? GM_PLACE_ARENA : GM_PLACE_INLINE};
+    if (in_arena) {
+        buffer.arena = 0x10000u + index;
+        buffer.offset = UINT64_C(4096) * (index + 1);
+    } else {
+        buffer.bytes = is_input ? inline_data : NULL;
+        buffer.size = bytes;
+    }
+    return buffer;
+}
+
+static struct gm_wire_request a_submit(uint32_t op, uint32_t dtype, bool in_arena)
+{
+    const struct gm_op_row row = gm_op_row(op);
+    struct gm_wire_request request = {.id = 7, .method = GM_METHOD_SUBMIT};
+    struct gm_wire_submit *const s = &request.u.submit;
+
+    s->op = op;
+    s->dtype = dtype;
+    s->has_device = true;
+    s->device = 3;
+    s->n = dtype < GM_DTYPE_COUNT ? sizeof inline_data / gm_dtype_bytes(dtype) : 0;
+    s->descending = row.work == GM_WORK_SORT;
+    if (row.shape == GM_SHAPE_FILL)
+        s->value = 42;
+    if (row.shape == GM_SHAPE_HISTOGRAM)
+        s->bins = 10, s->lo = -1.5, s->hi = 2.25;
+    for (uint32_t i = 0; i < row.inputs; i++)
+        s->buffer[s->buffers] = a_buffer(in_arena, true, i, sizeof inline_data), s->buffers++;
+    for (uint32_t i = 0; i < row.outputs; i++) {
+        const uint64_t bytes = gm_output_bytes(row.shape, s->n, s->bins, dtype);
+        s->buffer[s->buffers] = a_buffer(in_arena, false, i + row.inputs, bytes), s->buffers++;
+    }
+    return request;
+}
+
+static void add(struct good *list, size_t *count, const struct gm_wire_request *request, const char *what)
+{
+    assert_true(*count < GOOD_REQUESTS_MAX);
+    snprintf(list[*count].name, sizeof list[*count].name, "%s", what);
+    list[*count].request = *request;
+    (*count)++;
+}
+
+static void add_submits(struct good *list, size_t *count)
+{
+    char what[64];
+    for (uint32_t op = 0; op < GM_OP_COUNT; op++) {
+        const struct gm_op_row row = gm_op_row(op);
+        for (uint32_t dtype = 0; dtype <= GM_DTYPE_COUNT; dtype++) {
+            const bool fits = dtype < GM_DTYPE_COUNT ? (row.types >> dtype & 1u) != 0 : row.types == GM_NO_TYPES;
+            for (uint32_t in_arena = 0; fits && in_arena < 2; in_arena++) {
+                const struct gm_wire_request request = a_submit(op, dtype, in_arena != 0);
+                snprintf(what, sizeof what, "submit %s %s %s", gm_op_name(op),
+                         dtype < GM_DTYPE_COUNT ? gm_dtype_name(dtype) : "-", in_arena ? "arena" : "inline");
+                add(list, count, &request, what);
+            }
+        }
+    }
+}
+
+size_t good_requests(struct good *list)
+{
+    size_t count = 0;
+    for (uint32_t method = 0; method < GM_METHOD_COUNT; method++) {
+        struct gm_wire_request request = {.id = 7, .method = (enum gm_method)method};
+        if (method == GM_METHOD_SUBMIT) {
+            add_submits(list, &count);
+            continue;
+        }
+        if (method == GM_METHOD_HELLO) {
+            request.u.hello.version_min = 1, request.u.hello.version_max = 9;
+            snprintf(request.u.hello.client, sizeof request.u.hello.client, "test \xc3\xa9");
+        } else if (method == GM_METHOD_CANCEL) {
+            request.u.cancel.id = UINT32_MAX;
+        } else if (method == GM_METHOD_ARENA_CREATE) {
+            request.u.arena_create.bytes = UINT64_C(1) << 33;
+            request.u.arena_create.device_memory = request.u.arena_create.has_device = true;
+            request.u.arena_create.device = 15;
+        } else if (method == GM_METHOD_ARENA_FREE) {
+            request.u.arena_free.arena = 0x30005;
+        } else if (method == GM_METHOD_PAUSE) {
+            request.u.pause.has_device = true;
+            request.u.pause.device = 1;
+        }
+        add(list, &count, &request, gm_method_name(method));
+    }
+    return count;
+}
