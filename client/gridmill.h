@@ -17,7 +17,7 @@
  *
  * Memory. gm_open maps what a client needs, about 2.4 MiB of address space of which only the used pages are backed;
  * gm_submit, gm_poll, gm_next and gm_wait allocate nothing. The library starts no threads, installs no signal
- * handlers, raises no SIGPIPE, prints nothing, leaves nothing to run at exit, and all its descriptors are close-on-exec.
+ * handlers, raises no SIGPIPE, prints nothing, leaves nothing to run at exit, and its descriptors are close-on-exec.
  *
  * Fork. The client belongs to the process that opened it. In a child made by fork every call returns GM_EFORKED; the
  * child may call gm_close, which takes nothing from the parent. Shared arenas stay visible in the child.
@@ -122,7 +122,7 @@ struct gm_failure {
 
 /* "GM_EBUSY"; "GM_E?" for a number that is none. */
 GM_API const char *gm_status_name(int status);
-/* The meaning in a few words, as in the comments of enum gm_status. */
+/* The meaning in a few words. */
 GM_API const char *gm_strerror(int status);
 /* Non-zero when the same request, unchanged, may succeed later. */
 GM_API int gm_retriable(int status);
@@ -312,8 +312,9 @@ GM_API struct gm_job *gm_next(struct gm_client *client);
 /* Asks for a pending job to be cancelled; never blocks. The job still completes, with GM_ECANCELLED or, when it was
  * too late, with its result. GM_ENOTFOUND: it is not pending. GM_EBUSY: no room for the message. */
 GM_API int gm_cancel(struct gm_client *client, struct gm_job *job);
-/* gm_submit and gm_wait. When the deadline passes the job is cancelled and the call waits on for the answer, so that
- * the buffers are the caller's in every case; it then returns GM_ETIMEDOUT. result may be NULL. */
+/* gm_submit and gm_wait. When the deadline passes it returns GM_ETIMEDOUT, and the job is cancelled and forgotten:
+ * memory of the caller is not touched any more, but buffers in arenas may still be written until the daemon has stopped
+ * the job (gm_arena_free says GM_EBUSY until then). result may be NULL. */
 GM_API int gm_run(struct gm_client *client, const struct gm_request *request, uint64_t deadline_ns,
                   struct gm_result *result);
 

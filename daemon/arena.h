@@ -21,9 +21,9 @@ struct gm_wire_request;
 
 enum gm_arena_state {
     GM_ARENA_FREE = 0,
-    GM_ARENA_MAKING,   /* pool thread: memfd, fallocate, seals */
-    GM_ARENA_ADDING,   /* devices map it */
-    GM_ARENA_ZEROING,  /* device memory: our fill job */
+    GM_ARENA_MAKING,  /* pool thread: memfd, fallocate, seals */
+    GM_ARENA_ADDING,  /* devices map it */
+    GM_ARENA_ZEROING, /* device memory: our fill job */
     GM_ARENA_READY,
     GM_ARENA_DROPPING, /* devices let go of it */
     GM_ARENA_PUNCHING  /* pool thread: pages go back */
@@ -36,14 +36,14 @@ struct gm_arena {
     enum gm_arena_state state;
     enum gm_arena_kind kind;
     uint32_t index, generation;
-    uint64_t bytes;    /* whole pages */
-    int fd;            /* shared */
-    int error;         /* first failure on the way; pool thread or loop, never both at a time */
-    uint32_t devices;  /* bit set: where jobs may use it */
-    uint32_t jobs;     /* in flight on it */
-    uint32_t waiting;  /* replies of devices to come */
-    uint32_t request;  /* id of the request that waits for an answer */
-    bool answer;       /* one waits */
+    uint64_t bytes;                         /* whole pages */
+    int fd;                                 /* shared */
+    int error;                              /* first failure on the way; pool thread or loop, never both at a time */
+    uint32_t devices;                       /* bit set: where jobs may use it */
+    uint32_t jobs;                          /* in flight on it */
+    uint32_t waiting;                       /* replies of devices to come */
+    uint32_t request;                       /* id of the request that waits for an answer */
+    bool answer;                            /* one waits */
     uint32_t last_session, last_generation; /* of the previous owner: stale, or never his? */
 };
 

@@ -38,8 +38,8 @@ void gm_cancel(struct gm_session *session, const struct gm_wire_request *request
         return;
     }
     struct gm_control cancel = {.type = GM_CONTROL_CANCEL, .u.position = job->position};
-    const int status = gm_device_request_at_will(job->device, &cancel, gm_cancelled, (void *)(uintptr_t)session->id,
-                                                 request->id);
+    const int status =
+        gm_device_request_at_will(job->device, &cancel, gm_cancelled, (void *)(uintptr_t)session->id, request->id);
     if (status != GM_OK)
         gm_cancel_error(session, request->id, status);
 }

@@ -18,9 +18,10 @@
 #include "version.h"
 
 /* F(enumerator, flag, argument, help) */
-#define GM_ARGS(F)                                                                                                    \
-    F(SOCKET, "socket", "PATH", "Unix socket (default: $GRIDMILL_SOCKET, $XDG_RUNTIME_DIR/gridmill/gridmill.sock, "    \
-                                "/run/gridmill/gridmill.sock); PATH.admin is the admin socket")                        \
+#define GM_ARGS(F)                                                                                                     \
+    F(SOCKET, "socket", "PATH",                                                                                        \
+      "Unix socket (default: $GRIDMILL_SOCKET, $XDG_RUNTIME_DIR/gridmill/gridmill.sock, "                              \
+      "/run/gridmill/gridmill.sock); PATH.admin is the admin socket")                                                  \
     F(DEVICE, "device", "NAME", "auto, cpu, cpu:WORKERS, cuda:INDEX or cuda:UUID; repeat for several (default: auto)") \
     F(WORKERS, "workers", "N", "threads of a cpu device (default: its choice)")                                        \
     F(WORKSPACE, "workspace", "BYTES", "workspace of a device (k, m, g; default: its choice)")                         \
@@ -46,11 +47,12 @@ static const struct option gm_options[] = {
 #define F(id, flag, argument, help) {flag, (argument) != NULL ? required_argument : no_argument, NULL, GM_ARG_##id},
     GM_ARGS(F)
 #undef F
-    {NULL, 0, NULL, 0}};
+        {NULL, 0, NULL, 0}};
 
 void gm_config_help(void)
 {
-    printf("usage: gridmilld [flags]\n\nServes GPU primitives to the processes of this machine, in the foreground.\n\n");
+    printf(
+        "usage: gridmilld [flags]\n\nServes GPU primitives to the processes of this machine, in the foreground.\n\n");
 #define F(id, flag, argument, help)                                                                                    \
     printf("  --%s%s%s\n        %s\n", flag, (argument) != NULL ? " " : "", (argument) != NULL ? (argument) : "", help);
     GM_ARGS(F)
@@ -281,8 +283,8 @@ bool gm_config_program(const struct gm_config *config, uint32_t backend, char *p
     int length;
     if (config->program[0] != 0) {
         const bool folder = stat(config->program, &status) == 0 && S_ISDIR(status.st_mode);
-        length = folder ? snprintf(path, size, "%s/%s", config->program, name)
-                        : snprintf(path, size, "%s", config->program);
+        length =
+            folder ? snprintf(path, size, "%s/%s", config->program, name) : snprintf(path, size, "%s", config->program);
         return length > 0 && (size_t)length < size && access(path, X_OK) == 0;
     }
     const ssize_t got = readlink("/proc/self/exe", self, sizeof self - 1);

@@ -16,10 +16,10 @@
 
 /* sun_path has 108 bytes with its zero; PATH.admin must fit too. */
 #define GM_SOCKET_PATH_MAX 107u
-#define GM_ADMIN_SUFFIX    ".admin"
-#define GM_LOCK_SUFFIX     ".lock"
-#define GM_CONFIG_ERROR    512u
-#define GM_PATH_BYTES      4096u /* of any other path, with its zero */
+#define GM_ADMIN_SUFFIX ".admin"
+#define GM_LOCK_SUFFIX ".lock"
+#define GM_CONFIG_ERROR 512u
+#define GM_PATH_BYTES 4096u /* of any other path, with its zero */
 
 #define GM_SPIN_AUTO UINT32_MAX
 
@@ -35,11 +35,11 @@ struct gm_config_device {
 
 struct gm_config {
     char socket[GM_SOCKET_PATH_MAX + 1];
-    char program[GM_PATH_BYTES]; /* --device-program: a folder or a file; empty: look beside ourselves, then libexecdir */
+    char program[GM_PATH_BYTES]; /* --device-program; empty: beside ourselves, then libexecdir */
     struct gm_config_device device[GM_DEVICES_MAX];
     uint32_t devices;
-    uint32_t workers;       /* 0: the device process decides */
-    uint64_t workspace;     /* 0: the device process decides */
+    uint32_t workers;   /* 0: the device process decides */
+    uint64_t workspace; /* 0: the device process decides */
     uint32_t idle_park_ms, drain_ms;
     uint32_t spin_us;       /* GM_SPIN_AUTO: what suits the machine */
     uint64_t memory, quota; /* bytes of all arenas; of one uid */

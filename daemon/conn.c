@@ -403,10 +403,8 @@ static void gm_conn_read(struct gm_conn *conn)
         char bytes[CMSG_SPACE(GM_FDS_PER_FRAME_MAX * sizeof(int))];
     } control;
     struct iovec piece = {.iov_base = conn->io->scratch, .iov_len = sizeof conn->io->scratch};
-    struct msghdr message = {.msg_iov = &piece,
-                             .msg_iovlen = 1,
-                             .msg_control = control.bytes,
-                             .msg_controllen = sizeof control.bytes};
+    struct msghdr message = {
+        .msg_iov = &piece, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof control.bytes};
     const ssize_t got = recvmsg(conn->fd, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
     if (got < 0) {
         if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)

@@ -15,9 +15,9 @@
 #include "wire.h"
 
 #define GM_CONN_SCRATCH (32u * 1024u) /* one read; most frames are handled where it put them */
-#define GM_CONN_FDS     16u           /* descriptors waiting in the output of one client */
-#define GM_CONN_KEEP    (16u * 1024u) /* a buffer larger than this is given back when it is empty */
-#define GM_CONN_LAST    1024u         /* room for the goodbye behind a full output buffer */
+#define GM_CONN_FDS 16u               /* descriptors waiting in the output of one client */
+#define GM_CONN_KEEP (16u * 1024u)    /* a buffer larger than this is given back when it is empty */
+#define GM_CONN_LAST 1024u            /* room for the goodbye behind a full output buffer */
 
 struct gm_conn;
 

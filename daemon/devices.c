@@ -199,6 +199,7 @@ static void gm_device_staged(struct gm_device *v, const struct gm_control *reply
     }
     v->state = GM_DEVICE_UP;
     v->ping_answered_ns = v->busy_at_ns = gm_now_ns();
+    v->window = GM_WINDOW_FIRST;
     char text[GM_ERROR_TEXT_MAX + 128];
     if (v->config.backend == GM_BACKEND_CUDA)
         snprintf(text, sizeof text, "%s, %s, %" PRIu32 " workers", v->config.name, v->hello.name, v->hello.workers);
@@ -224,10 +225,8 @@ void gm_device_ready(struct gm_device *v, const struct gm_control_hello *hello)
         return;
     }
     struct gm_control add = {.type = GM_CONTROL_ARENA_ADD};
-    add.u.arena = (struct gm_control_arena){.handle = gm_handle(0, 1),
-                                            .kind = GM_ARENA_SHARED,
-                                            .flags = GM_ARENA_STAGING,
-                                            .bytes = GM_STAGING_BYTES};
+    add.u.arena = (struct gm_control_arena){
+        .handle = gm_handle(0, 1), .kind = GM_ARENA_SHARED, .flags = GM_ARENA_STAGING, .bytes = GM_STAGING_BYTES};
     const int status = gm_device_request(v, &add, v->staging_fd, gm_device_staged, NULL, 0);
     if (status != GM_OK)
         gm_device_failed(v, "cannot send the staging arena: %s", gm_error_text(status));
@@ -268,8 +267,7 @@ static void gm_device_fail_jobs(struct gm_device *v)
     while (v->flight_count != 0) {
         job = v->flight[--v->flight_count];
         const uint32_t slot = (uint32_t)(job->position & (GM_LANE0_SLOTS - 1u));
-        const bool started =
-            gm_load_acquire_sys_u32(&journal[slot]) == gm_lap(job->position, v->lane->slots_log2);
+        const bool started = gm_load_acquire_sys_u32(&journal[slot]) == gm_lap(job->position, v->lane->slots_log2);
         gm_job_finish(v->daemon, job, GM_EDEVICELOST, 0, 0,
                       started ? NULL : "the device was lost before the job started");
     }

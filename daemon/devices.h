@@ -20,18 +20,21 @@
 struct gm_daemon;
 struct gm_device;
 
-/* Jobs of lane 0 at a time: enough to keep a device busy between two looks at it. The backlog stays in the fair queue,
- * so that a client that comes late stands behind this much and not behind everything that a greedy one sent. */
-#define GM_WINDOW_JOBS 256u
-#define GM_WINDOW_COST 8192u
-static_assert(2u * GM_WINDOW_JOBS <= GM_LANE0_SLOTS, "wide jobs fill two slots");
+/* Jobs of lane 0 at a time: enough to keep the device busy between two looks at it, but not more than it does in
+ * GM_WINDOW_NS. The backlog stays in the fair queue, so that a client that comes late stands behind this much and not
+ * behind everything that a greedy one sent. */
+#define GM_WINDOW_JOBS 512u
+#define GM_WINDOW_FIRST 64u
+#define GM_WINDOW_FLOOR 4u /* and two for each worker */
+#define GM_WINDOW_COST 4096u
+#define GM_WINDOW_NS 500000u
 
 /* Requests to a device without a reply, and messages that its socket does not take yet. An arena is in one request at
  * a time, a job of the lane is cancelled once when its client leaves, and what clients may send at will (cancel, pause)
  * is refused while GM_CONTROL_AT_WILL messages wait. So arenas, departures and pings always fit. */
-#define GM_CONTROL_WAITS   4096u
+#define GM_CONTROL_WAITS 4096u
 #define GM_CONTROL_AT_WILL 64u
-#define GM_CONTROL_QUEUE   (GM_ARENAS_MAX + GM_WINDOW_JOBS + GM_CONTROL_AT_WILL + 8u)
+#define GM_CONTROL_QUEUE (GM_ARENAS_MAX + GM_WINDOW_JOBS + GM_CONTROL_AT_WILL + 8u)
 static_assert(GM_CONTROL_WAITS >= 2u * GM_CONTROL_QUEUE, "also with what lies in the socket");
 
 enum gm_device_state {
@@ -94,6 +97,9 @@ struct gm_device {
     struct gm_job *slot[GM_LANE0_SLOTS];
     struct gm_job *flight[GM_WINDOW_JOBS];
     uint32_t flight_count, flight_cost;
+    uint32_t window;       /* jobs that may be in the lane now */
+    uint64_t window_at_ns; /* since when a backlog was seen; 0: there was none */
+    uint64_t window_reaped;
 
     /* staging arena */
     int staging_fd;

@@ -92,8 +92,7 @@ struct gm_job *gm_enqueue_next(struct gm_device *v)
 {
     if (gm_list_empty(&v->users))
         return NULL;
-    struct gm_user_flow *user =
-        GM_CONTAINER(gm_turn_of(&v->users, gm_user_deficit), struct gm_user_flow, link);
+    struct gm_user_flow *user = GM_CONTAINER(gm_turn_of(&v->users, gm_user_deficit), struct gm_user_flow, link);
     struct gm_flow *flow = GM_CONTAINER(gm_turn_of(&user->sessions, gm_flow_deficit), struct gm_flow, link);
     struct gm_job *job = GM_CONTAINER(flow->jobs.next, struct gm_job, queue);
     user->deficit -= (int32_t)job->cost;
@@ -108,6 +107,21 @@ struct gm_job *gm_enqueue_next(struct gm_device *v)
 static bool gm_lane_has_room(const struct gm_device *v)
 {
     return v->slot[v->head & (GM_LANE0_SLOTS - 1u)] == NULL && v->slot[(v->head + 1u) & (GM_LANE0_SLOTS - 1u)] == NULL;
+}
+
+/* Steps over slots whose jobs are still running. What is overwritten was read long ago: a descriptor that was not read
+ * has only unanswered jobs behind it, and those and the slots skipped among them are less than a lap. */
+static bool gm_lane_make_room(struct gm_device *v)
+{
+    static const uint32_t skip[GM_DESC_WORDS] = {GM_DESC_SKIP_MARK};
+    static_assert(4u * GM_WINDOW_JOBS <= GM_LANE0_SLOTS, "two slots a job, and as many skipped");
+    while (!gm_lane_has_room(v)) {
+        if (!(v->hello.flags & GM_HELLO_SKIP))
+            return false;
+        gm_desc_store(v->sq, v->lane->slots_log2, v->head, skip, 0);
+        v->head++;
+    }
+    return true;
 }
 
 static void gm_lane_put(struct gm_device *v, struct gm_job *job)
@@ -126,11 +140,31 @@ static void gm_lane_put(struct gm_device *v, struct gm_job *job)
     v->flight_cost += job->cost;
 }
 
+void gm_enqueue_adapt(struct gm_device *v, uint64_t now)
+{
+    if (v->queued == 0) {
+        v->window_at_ns = 0;
+        return;
+    }
+    const uint64_t elapsed = now - v->window_at_ns;
+    if (v->window_at_ns != 0 && elapsed < 2u * GM_WINDOW_NS)
+        return;
+    if (v->window_at_ns != 0) {
+        /* Below two a worker a device with long jobs would idle; above, a window that is done in less than
+         * GM_WINDOW_NS grows and a slower one shrinks. */
+        const uint64_t floor = GM_WINDOW_FLOOR > 2u * v->hello.workers ? GM_WINDOW_FLOOR : 2u * v->hello.workers;
+        uint64_t window = (v->reaped - v->window_reaped) * GM_WINDOW_NS / elapsed;
+        window = window < floor ? floor : window;
+        v->window = window < GM_WINDOW_JOBS ? (uint32_t)window : GM_WINDOW_JOBS;
+    }
+    v->window_at_ns = now, v->window_reaped = v->reaped;
+}
+
 static bool gm_enqueue_device(struct gm_device *v)
 {
     bool any = false;
-    while (v->queued != 0 && v->flight_count < GM_WINDOW_JOBS &&
-           (v->flight_count == 0 || v->flight_cost < GM_WINDOW_COST) && gm_lane_has_room(v)) {
+    while (v->queued != 0 && v->flight_count < v->window && (v->flight_count == 0 || v->flight_cost < GM_WINDOW_COST) &&
+           gm_lane_make_room(v)) {
         gm_lane_put(v, gm_enqueue_next(v));
         any = true;
     }

@@ -13,9 +13,9 @@ struct gm_daemon;
 struct gm_device;
 struct gm_job;
 
-#define GM_QUANTUM        32  /* units a turn: 32 small jobs */
-#define GM_COST_SHIFT     16u /* 64 KiB of data cost one unit more */
-#define GM_COST_MAX       1024u
+#define GM_QUANTUM 8      /* units a turn: 8 small jobs */
+#define GM_COST_SHIFT 16u /* 64 KiB of data cost one unit more */
+#define GM_COST_MAX 1024u
 
 uint32_t gm_enqueue_cost(uint64_t bytes);
 void gm_enqueue_push(struct gm_device *v, struct gm_job *job);
@@ -23,6 +23,8 @@ void gm_enqueue_push(struct gm_device *v, struct gm_job *job);
 void gm_enqueue_remove(struct gm_job *job);
 /* The next job in fair order, out of the queue; NULL when it is empty. */
 struct gm_job *gm_enqueue_next(struct gm_device *v);
+/* Fits the window to what the device does, while a backlog waits. */
+void gm_enqueue_adapt(struct gm_device *v, uint64_t now);
 /* Moves jobs into the lane while it has room, and rings when the device sleeps. true: moved some. */
 bool gm_enqueue_flush(struct gm_daemon *d);
 

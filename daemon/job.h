@@ -24,32 +24,32 @@ struct gm_arena;
 enum gm_job_state { GM_JOB_FREE = 0, GM_JOB_QUEUED, GM_JOB_IN_LANE };
 
 struct gm_job {
-    struct gm_link queue;   /* free list, or its flow */
+    struct gm_link queue; /* free list, or its flow */
     struct gm_link session_link;
     struct gm_session *session;
     struct gm_device *device;
-    struct gm_arena *zeroes;    /* the daemon's own job: the arena that it clears */
+    struct gm_arena *zeroes; /* the daemon's own job: the arena that it clears */
     enum gm_job_state state;
-    uint32_t id;                /* of the request */
+    uint32_t id; /* of the request */
     uint32_t op, result_dtype;
-    uint32_t cost;              /* in units of the fair queue */
-    uint32_t flight;            /* index in gm_device.flight while in the lane */
+    uint32_t cost;   /* in units of the fair queue */
+    uint32_t flight; /* index in gm_device.flight while in the lane */
     bool wide;
     uint64_t position;
     uint64_t accepted_ns;
     struct gm_arena *arena[GM_BUFFERS_MAX]; /* pinned */
-    uint32_t staging;           /* GM_STAGING_NONE: nothing staged */
-    uint32_t out_offset, out_bytes; /* inline output, in the staging arena */
+    uint32_t staging;                       /* GM_STAGING_NONE: nothing staged */
+    uint32_t out_offset, out_bytes;         /* inline output, in the staging arena */
     bool has_out;
-    uint64_t staged;            /* bytes charged */
+    uint64_t staged; /* bytes charged */
     uint32_t words[GM_DESC_WORDS];
 };
 
 struct gm_jobs {
     struct gm_job job[GM_INFLIGHT_MAX + GM_JOBS_OWN];
     struct gm_link free;
-    uint32_t used;   /* entries that were ever used; the rest is untouched memory */
-    uint32_t count;  /* in flight */
+    uint32_t used;  /* entries that were ever used; the rest is untouched memory */
+    uint32_t count; /* in flight */
 };
 
 void gm_jobs_init(struct gm_daemon *d);

@@ -13,7 +13,7 @@ struct gm_link {
     struct gm_link *prev, *next;
 };
 
-#define GM_CONTAINER(link, type, member) ((type *)(void *)((char *)(link) - offsetof(type, member)))
+#define GM_CONTAINER(link, type, member) ((type *)(void *)((char *)(link)-offsetof(type, member)))
 
 static inline void gm_list_init(struct gm_link *list)
 {

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #define GM_LOG_KINDS 64u
-#define GM_LOG_LINE  512u
+#define GM_LOG_LINE 512u
 
 struct gm_log_kind {
     const char *event;

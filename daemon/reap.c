@@ -172,6 +172,8 @@ void gm_reap_turn(struct gm_daemon *d)
         d->turn_ns = 0;
         if (active)
             d->last_activity_ns = now;
+        for (uint32_t i = 0; i < d->devices.count; i++)
+            gm_enqueue_adapt(&d->devices.device[i], now);
     }
     gm_rest(d);
 }

@@ -38,8 +38,8 @@ static void gm_request_hello(struct gm_session *session, const struct gm_wire_re
 {
     struct gm_problem problem;
     struct gm_wire_out out;
-    const uint32_t high = request->u.hello.version_max < GM_WIRE_VERSION_MAX ? request->u.hello.version_max
-                                                                             : GM_WIRE_VERSION_MAX;
+    const uint32_t high =
+        request->u.hello.version_max < GM_WIRE_VERSION_MAX ? request->u.hello.version_max : GM_WIRE_VERSION_MAX;
     if (session->greeted) {
         gm_problem_set(&problem, GM_EINVAL, "method", "hello was said before");
         gm_request_error(session, request->id, &problem);
@@ -96,8 +96,8 @@ static void gm_request_pause(struct gm_session *session, const struct gm_wire_re
     const uint32_t index = request->u.pause.has_device ? request->u.pause.device : 0;
     int status = index < devices->count ? GM_OK : GM_ENODEVICE;
     if (status == GM_OK)
-        status = gm_device_request_at_will(&devices->device[index], &pause, gm_paused,
-                                           (void *)(uintptr_t)session->id, request->id);
+        status = gm_device_request_at_will(&devices->device[index], &pause, gm_paused, (void *)(uintptr_t)session->id,
+                                           request->id);
     if (status == GM_OK)
         return;
     gm_problem_set(&problem, status, "device", "%s", gm_error_text(status));

@@ -24,9 +24,9 @@
 #include "watchdog.h"
 
 #define GM_ACCEPT_PER_EVENT 64
-#define GM_ACCEPT_RETRY_MS  100
-#define GM_STOP_MS          5000u
-#define GM_TICK_MS          1000u
+#define GM_ACCEPT_RETRY_MS 100
+#define GM_STOP_MS 5000u
+#define GM_TICK_MS 1000u
 
 static void gm_server_stop(struct gm_daemon *d, int exit_status);
 

@@ -55,7 +55,7 @@ struct gm_session {
     uint32_t inflight, arenas;
     uint64_t staged; /* bytes in staging arenas, all devices */
     uint64_t goodbye_ns;
-    struct gm_link jobs; /* all accepted and unanswered ones */
+    struct gm_link jobs;  /* all accepted and unanswered ones */
     struct gm_link leave; /* in gm_sessions.leaving */
     struct gm_flow flow[GM_DEVICES_MAX];
     char client[GM_NAME_BYTES_MAX];

@@ -17,6 +17,8 @@
 
 #include "errors.h"
 
+#define GM_SOCKET_BACKLOG ((int)GM_SESSIONS_MAX)
+
 static int gm_socket_parent(const char *path, char *error)
 {
     char folder[GM_SOCKET_PATH_MAX + 1];
@@ -94,8 +96,8 @@ static int gm_socket_clear(const struct sockaddr_un *address, char *error)
         return GM_ESYSTEM;
     }
     const int probe = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    const bool answered = probe >= 0 && (connect(probe, (const struct sockaddr *)address, sizeof *address) == 0 ||
-                                         errno == EAGAIN);
+    const bool answered =
+        probe >= 0 && (connect(probe, (const struct sockaddr *)address, sizeof *address) == 0 || errno == EAGAIN);
     if (probe >= 0)
         close(probe);
     if (answered) {
@@ -130,7 +132,7 @@ int gm_socket_listen(struct gm_socket *s, const char *path, mode_t mode, char er
         snprintf(error, GM_SOCKET_ERROR, "cannot make a socket: %s", strerror(errno));
         return GM_ESYSTEM;
     }
-    /* The mode is right from the first moment: a chmod afterwards would leave a gap. */
+    /* The mode is right from the first moment; a chmod afterwards would leave a gap, and follow a link. */
     const mode_t before = umask(0777 & ~mode);
     const int bound = bind(s->fd, (const struct sockaddr *)&address, sizeof address);
     const int reason = errno;
@@ -143,7 +145,7 @@ int gm_socket_listen(struct gm_socket *s, const char *path, mode_t mode, char er
     }
     if (lstat(path, &there) == 0)
         s->device = there.st_dev, s->inode = there.st_ino;
-    if (chmod(path, mode) != 0 || listen(s->fd, 1024) != 0) {
+    if (listen(s->fd, GM_SOCKET_BACKLOG) != 0) {
         snprintf(error, GM_SOCKET_ERROR, "cannot listen on %s: %s", path, strerror(errno));
         gm_socket_close(s);
         return GM_ESYSTEM;

@@ -40,22 +40,22 @@ int gm_spawn_device(uv_loop_t *loop, uv_process_t *process, const struct gm_spaw
     char *args[GM_SPAWN_ARGS];
     int at = 0;
     args[at++] = (char *)(uintptr_t)spawn->program;
-    args[at++] = (char *)(uintptr_t)"--device";
+    args[at++] = (char *)(uintptr_t) "--device";
     args[at++] = (char *)(uintptr_t)spawn->device->name;
     if (workers != 0 && spawn->device->backend == GM_BACKEND_CPU) {
         snprintf(numbers[0], sizeof numbers[0], "%" PRIu32, workers);
-        args[at++] = (char *)(uintptr_t)"--workers";
+        args[at++] = (char *)(uintptr_t) "--workers";
         args[at++] = numbers[0];
     }
     if (spawn->config->workspace != 0) {
         snprintf(numbers[1], sizeof numbers[1], "%" PRIu64, spawn->config->workspace);
-        args[at++] = (char *)(uintptr_t)"--workspace";
+        args[at++] = (char *)(uintptr_t) "--workspace";
         args[at++] = numbers[1];
     }
     snprintf(numbers[2], sizeof numbers[2], "%" PRIu32, spawn->config->idle_park_ms);
-    args[at++] = (char *)(uintptr_t)"--idle-park-ms";
+    args[at++] = (char *)(uintptr_t) "--idle-park-ms";
     args[at++] = numbers[2];
-    args[at++] = (char *)(uintptr_t)"--log-level";
+    args[at++] = (char *)(uintptr_t) "--log-level";
     args[at++] = (char *)(uintptr_t)gm_log_level_name(spawn->config->level);
     args[at] = NULL;
 

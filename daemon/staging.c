@@ -8,7 +8,7 @@
 #include <string.h>
 
 #define GM_NO_BLOCK 0xffffu
-#define GM_IS_FREE  0x80u
+#define GM_IS_FREE 0x80u
 #define GM_NO_ORDER 0x7fu
 
 static void gm_staging_push(struct gm_staging *s, uint32_t block, uint32_t order)

@@ -13,8 +13,8 @@
 #include "limits.h"
 
 #define GM_STAGING_BLOCK_LOG2 10u
-#define GM_STAGING_BLOCKS     (GM_STAGING_BYTES >> GM_STAGING_BLOCK_LOG2)
-#define GM_STAGING_ORDERS     16u /* blocks of 2^0 .. 2^15 units */
+#define GM_STAGING_BLOCKS (GM_STAGING_BYTES >> GM_STAGING_BLOCK_LOG2)
+#define GM_STAGING_ORDERS 16u /* blocks of 2^0 .. 2^15 units */
 /* One session may hold a quarter, so that one client with large inline data cannot keep the others out. */
 #define GM_STAGING_PER_SESSION (GM_STAGING_BYTES / 4u)
 

@@ -28,13 +28,13 @@ typedef const struct gm_histo *gm_field_HISTOGRAM;
 #define GM_FIELD(kind, name) gm_field_##kind name;
 #define GM_DAEMON_OF_DAEMON GM_FIELD
 #define GM_DAEMON_OF_DEVICE GM_NO_FIELD
-#define GM_DAEMON_OF_OP     GM_NO_FIELD
+#define GM_DAEMON_OF_OP GM_NO_FIELD
 #define GM_DEVICE_OF_DAEMON GM_NO_FIELD
 #define GM_DEVICE_OF_DEVICE GM_FIELD
-#define GM_DEVICE_OF_OP     GM_NO_FIELD
-#define GM_OP_OF_DAEMON     GM_NO_FIELD
-#define GM_OP_OF_DEVICE     GM_NO_FIELD
-#define GM_OP_OF_OP         GM_FIELD
+#define GM_DEVICE_OF_OP GM_NO_FIELD
+#define GM_OP_OF_DAEMON GM_NO_FIELD
+#define GM_OP_OF_DEVICE GM_NO_FIELD
+#define GM_OP_OF_OP GM_FIELD
 
 struct gm_stats_daemon {
 #define S(scope, name, kind, unit, help) GM_DAEMON_OF_##scope(kind, name)
@@ -65,7 +65,7 @@ struct gm_stats_row {
 
 #define GM_STRUCT_DAEMON struct gm_stats_daemon
 #define GM_STRUCT_DEVICE struct gm_stats_device
-#define GM_STRUCT_OP     struct gm_stats_op
+#define GM_STRUCT_OP struct gm_stats_op
 
 static const struct gm_stats_row gm_stats_rows[] = {
 #define S(scope, name, kind, unit, help)                                                                               \

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * From a decoded submit to an accepted job: limits, sizes, arenas of this session, device, staging, descriptor. Loop
- * thread only. Everything is checked here so that errors name their field; the device checks again and does not rely
- * on it.
+ * From a decoded submit to an accepted job: arenas of this session, device, limits, staging, descriptor. Loop thread
+ * only. What the decoder could not know is checked here, so that errors name their field; the device checks everything
+ * again and relies on neither.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -189,8 +189,8 @@ static int gm_plan_accept(struct gm_plan *p, struct gm_device *v, uint32_t id)
         return gm_problem_set(p->problem, GM_EBUSY, "", "%s", gm_error_text(GM_EBUSY));
     job->session = p->session, job->device = v;
     job->id = id, job->op = p->submit->op, job->wide = p->row.wide != 0;
-    job->result_dtype = p->row.result == GM_RESULT_NONE ? (uint32_t)GM_DTYPE_COUNT
-                                                         : gm_result_dtype(p->row.result, p->submit->dtype);
+    job->result_dtype =
+        p->row.result == GM_RESULT_NONE ? (uint32_t)GM_DTYPE_COUNT : gm_result_dtype(p->row.result, p->submit->dtype);
     job->cost = gm_enqueue_cost(p->total);
     job->accepted_ns = gm_turn_start(d);
     const int status = gm_plan_stage(p, job);

@@ -57,7 +57,8 @@ void gm_watchdog_tick(struct gm_daemon *d)
         gm_watchdog_device(&d->devices.device[i], now);
         healthy &= d->devices.device[i].state == GM_DEVICE_UP;
     }
-    /* The manager restarts a daemon that stays silent: it hears from us while the loop turns and every device answers. */
+    /* The manager restarts a daemon that stays silent: it hears from us while the loop turns and every device answers.
+     */
     if (d->phase == GM_PHASE_RUNNING && healthy)
         gm_notify("WATCHDOG=1");
 }

@@ -39,6 +39,8 @@ enum gm_arena_flag {
 
 enum gm_backend_kind { GM_BACKEND_CPU = 1, GM_BACKEND_CUDA = 2 };
 
+enum gm_hello_flag { GM_HELLO_SKIP = 1 }; /* GM_DESC_SKIP_MARK is understood */
+
 struct gm_control_hello {
     char source_id[40];
     uint32_t control_version, backend;

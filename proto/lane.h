@@ -56,6 +56,11 @@ enum gm_desc_word {
 
 #define GM_DESC_WIDE_MARK 0xffffu
 
+/* In the op field: a slot that carries no job and gets no completion. The client writes it where the last job of the
+ * slot is not answered yet, so that one long job does not hold up everything a lap behind it; the completion slot stays
+ * that job's. Only on devices that say GM_HELLO_SKIP, and never over a descriptor that was not read yet. */
+#define GM_DESC_SKIP_MARK 0xfffeu
+
 enum gm_desc_flag {
     GM_FLAG_WIDE = 1,       /* the next slot belongs to this descriptor */
     GM_FLAG_DESCENDING = 2, /* sort */

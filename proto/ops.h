@@ -52,17 +52,15 @@ struct gm_op_row {
     uint8_t inputs, outputs, wide, known;
 };
 
+/* 0 for an unknown dtype. Four bits a type in one constant: a shift instead of a branch. */
 GM_HD uint32_t gm_dtype_bytes(uint32_t dtype)
 {
-    switch (dtype) {
-#define D(name, id, bytes, kind)                                                                            \
-    case id:                                                                                                \
-        return bytes;
+#define D(name, id, bytes, kind) | (uint64_t)(bytes) << ((id)*4)
+    const uint64_t sizes = 0
 #include "dtypes.def"
+        ;
 #undef D
-    default:
-        return 0;
-    }
+    return dtype < 16u ? (uint32_t)(sizes >> dtype * 4u) & 15u : 0u;
 }
 
 /* 'u', 'i' or 'f'; 0 for an unknown dtype. */

@@ -1,8 +1,9 @@
-// SPDX-License-Identifier: Apache-2.0
-// Sorts a million floats on the GPU. cc sort.c $(pkg-config --cflags --libs gridmill)
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Sorts a million floats on the GPU, in memory that is shared with it: cc sort.c $(pkg-config --cflags --libs gridmill)
+ */
 #include <gridmill.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 int main(void)
 {
@@ -21,7 +22,7 @@ int main(void)
         goto failed;
     float *x = gm_arena_data(arena); // memory that this process, the daemon and the GPU share
     for (size_t i = 0; i < n; i++)
-        x[i] = (float)(rand() / (double)RAND_MAX);
+        x[i] = (float)(i * 2654435761u % 1000003) / 1000003;
 
     struct gm_request sort = gm_request("sort", GM_F32, n);
     sort.in[0] = sort.out[0] = gm_in_arena(arena, 0, bytes);

@@ -9,17 +9,6 @@
 #include "complete.h"
 #include "start.h"
 
-#define GM_ADMIN_SLOTS_LOG2 6u
-static_assert(1u << GM_ADMIN_SLOTS_LOG2 == GM_ADMIN_SLOTS, "log of limits.h");
-
-/* Whether what landed from position base (low half) is the next admin descriptor, and complete. */
-GM_DEV bool gm_admin_ready(const struct gm_disp *d, uint32_t base)
-{
-    const uint32_t lap = gm_lap(d->admin_head, GM_ADMIN_SLOTS_LOG2);
-    const struct gm_granule *g = d->side;
-    return base == (uint32_t)d->admin_head && g[0].w[3] == lap && g[1].w[3] == lap && g[2].w[3] == lap &&
-           g[3].w[3] == lap;
-}
 GM_DEV uint32_t gm_admin_word(const struct gm_disp *d, uint32_t word) { return d->side[word / 3u].w[word % 3u]; }
 GM_DEV uint64_t gm_admin_word64(const struct gm_disp *d, uint32_t word)
 {
@@ -107,6 +96,8 @@ GM_DEV int32_t gm_admin_cancel_later(struct gm_disp *d, uint32_t lane, uint64_t 
         return GM_ENOTFOUND;
     if (position - d->lane[lane].head >= UINT64_C(1) << d->lane[lane].slots_log2)
         return GM_ENOTFOUND;
+    if (gm_cancel_find(d, lane, position))
+        return GM_OK;
     for (uint32_t i = 0; i < GM_CANCELS_MAX; i++) {
         if (!d->cancel[i].live) {
             d->cancel[i].lane = lane;
@@ -119,7 +110,7 @@ GM_DEV int32_t gm_admin_cancel_later(struct gm_disp *d, uint32_t lane, uint64_t 
     return GM_EBUSY;
 }
 
-/* Handles the admin descriptor that landed in d->side and is ready. Returns 1, as work done. Whole warp. */
+/* Handles the complete admin descriptor that landed in d->side. Returns 1, as work done. Whole warp. */
 GM_DEV_CALL uint32_t gm_admin(const struct gm_core *core, struct gm_disp *d)
 {
     const uint32_t op = gm_admin_word(d, GM_A_OP), lane = gm_admin_word(d, GM_A_INDEX);

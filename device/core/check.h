@@ -92,8 +92,9 @@ GM_DEV int32_t gm_check(const struct gm_core *core, const struct gm_disp *d, uin
     const uint32_t word0 = gm_poll_word(d, k, GM_W_OP);
     const bool lane0 = lane_index == 0;
     const uint32_t session = lane0 ? gm_poll_word(d, k, GM_W_SESSION) : lane->session;
-    const struct gm_op_row row = gm_op_row(word0 & 0xffffu);
-    job->op = (uint16_t)(word0 & 0xffffu);
+    const uint32_t op = word0 & 0xffffu;
+    const struct gm_op_row row = d->op_row[op < GM_OP_COUNT ? op : 0];
+    job->op = (uint16_t)op;
     job->dtype = (uint8_t)(word0 >> 16);
     job->flags = (uint8_t)(word0 >> 24);
     job->lane = (uint16_t)lane_index;
@@ -107,9 +108,10 @@ GM_DEV int32_t gm_check(const struct gm_core *core, const struct gm_disp *d, uin
     job->start_ns = d->now_ns;
     job->value[0] = has_wide ? gm_poll_word64(d, k, GM_W_VALUE0) : 0;
     job->value[1] = has_wide ? gm_poll_word64(d, k, GM_W_VALUE1) : 0;
+    GM_UNROLL
     for (uint32_t i = 0; i < GM_BUFFERS_MAX; i++)
         job->address[i] = 0;
-    if (!row.known)
+    if (op >= GM_OP_COUNT || !row.known)
         return GM_EOP;
     if ((job->flags & ~GM_FLAGS_KNOWN) || (row.wide != 0) != has_wide || gm_poll_word(d, k, GM_W_ZERO) != 0)
         return GM_EINVAL;
@@ -118,7 +120,10 @@ GM_DEV int32_t gm_check(const struct gm_core *core, const struct gm_disp *d, uin
         return status;
     const uint32_t buffers = row.inputs + row.outputs, element = gm_dtype_bytes(job->dtype);
     const uint64_t in_bytes = job->n * element, out_bytes = gm_output_bytes(row.shape, job->n, job->bins, job->dtype);
-    for (uint32_t i = 0; i < buffers && status == GM_OK; i++) {
+    GM_UNROLL /* by constants, so that the addresses stay in registers */
+    for (uint32_t i = 0; i < GM_BUFFERS_MAX; i++) {
+        if (i >= buffers || status != GM_OK)
+            continue;
         const uint32_t at = i == 0 ? GM_W_ARENA0 : i == 1 ? GM_W_ARENA1 : GM_W_ARENA2;
         const uint32_t at_offset = i == 0 ? GM_W_OFFSET0 : i == 1 ? GM_W_OFFSET1 : GM_W_OFFSET2;
         const bool written = i >= row.inputs;
@@ -134,6 +139,7 @@ GM_DEV int32_t gm_check(const struct gm_core *core, const struct gm_disp *d, uin
             return GM_EALIAS;
     }
     *plan = gm_plan_job(job, &row, core->workers, core->host_shares);
+    job->workspace_bytes = plan->workspace;
     if (plan->workspace > GM_ENTRY_SCRATCH && plan->workspace > core->workspace_bytes)
         return GM_EWORKSPACE;
     return GM_OK;

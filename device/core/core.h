@@ -15,7 +15,8 @@ enum gm_mark {
     GM_MARK_HOST = 1,     /* a buffer lies in host memory: few shares */
     GM_MARK_HOST_OUT = 2, /* an output does: the completion needs a system fence */
     GM_MARK_OUT = 4,      /* there is an output buffer */
-    GM_MARK_POOL = 8      /* workspace comes from the pool and goes back to it */
+    GM_MARK_POOL = 8,     /* workspace comes from the pool and goes back to it */
+    GM_MARK_FINISH = 16   /* the op has something to do when a phase's shares are done */
 };
 
 /* A job as a worker sees it: one line, loaded by one warp in one access and used from a private copy. The fields from
@@ -101,6 +102,7 @@ struct gm_cancel {
 struct __attribute__((aligned(16))) gm_disp {
     struct gm_granule stage[GM_POLL_MAX * 4]; /* private copies of one poll */
     struct gm_granule side[8];                /* admin descriptor, the lane's wait granule */
+    struct gm_op_row op_row[GM_OP_COUNT];     /* the op table, where a look costs no branches */
     struct gm_device_counters counters;
     uint64_t published; /* next ticket position */
     uint64_t ack_floor; /* every position below is acknowledged */
@@ -113,7 +115,7 @@ struct __attribute__((aligned(16))) gm_disp {
     uint32_t pieces, pieces_out;
     uint32_t lane_top, cancels; /* lane_top: one more than the highest open lane */
     uint8_t entry_generation[GM_ENTRIES_MAX]; /* of the entry's current job; a ticket carries it */
-    uint32_t wake, pad; /* set by a turn: lane 0 has a sleeper to wake */
+    uint32_t wake, pad; /* set by a turn: lane 0 has a sleeper to wake; cleared by the backend when it has done so */
     uint16_t free_entry[GM_ENTRIES_MAX];
     uint16_t entry_widest[GM_ENTRIES_MAX]; /* what a job in flight gives back, without a trip to its entry */
     uint16_t entry_lane[GM_ENTRIES_MAX];   /* GM_LANE_NONE: free */

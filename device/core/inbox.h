@@ -16,11 +16,10 @@ GM_DEV void gm_inbox_push(const struct gm_core *core, uint32_t kind, uint32_t en
     gm_store_release_u64(&core->inbox[t & mask], (uint64_t)gm_lap(t, core->entries_log2) << 32 | kind << 31 | entry);
 }
 
-/* Dispatcher: the word at a position; valid when its lap is the position's. On the GPU the loads of a turn
+/* Dispatcher: a word; valid when its lap is the position's. On the GPU the loads of a turn
  * must overlap, so the acquire is a fence of its own (gm_inbox_acquire), paid only when there is a message. */
-GM_DEV uint64_t gm_inbox_load(const struct gm_core *core, uint64_t position)
+GM_DEV uint64_t gm_inbox_load(const uint64_t *word)
 {
-    const uint64_t *word = &core->inbox[position & (((uint64_t)1 << core->entries_log2) - 1u)];
 #ifdef __CUDACC__
     return gm_load_relaxed_u64(word);
 #else

@@ -14,14 +14,28 @@
 #define GM_HIST_PRIVATE_MAX (UINT64_C(64) << 20) /* bytes of private histograms of one job */
 #define GM_RADIX_BITS       8u
 #define GM_RADIX            (1u << GM_RADIX_BITS)
-#define GM_SORT_CHUNKS      2u   /* chunks per worker: each is counted and scattered by one share, tile after tile */
+#define GM_SORT_CHUNKS      2u   /* chunks per worker: each is counted and scattered by one share */
+#define GM_SORT_GRANULES    2u   /* of a tile: chunks are a whole number of them; one is what a block moves at a time */
 
 struct gm_plan {
     uint64_t workspace;
     uint32_t widest;
 };
 
+#define OP(id, name, shape, types, result, work, tile_bytes, tolerance, help)                                          \
+    static_assert(((tile_bytes) & ((tile_bytes)-1)) == 0, #name ": tiles are counted by a shift");
+#include "ops.def"
+#undef OP
+
 GM_HD uint64_t gm_ceil_div(uint64_t a, uint64_t b) { return a / b + (a % b != 0); }
+GM_HD uint32_t gm_log2(uint32_t power)
+{
+#ifdef __CUDA_ARCH__
+    return 31u - (uint32_t)__clz((int)power);
+#else
+    return 31u - (uint32_t)__builtin_clz(power);
+#endif
+}
 
 GM_HD uint32_t gm_plan_shares(uint64_t tiles, uint32_t most)
 {
@@ -30,10 +44,10 @@ GM_HD uint32_t gm_plan_shares(uint64_t tiles, uint32_t most)
     return tiles < most ? (uint32_t)tiles : most;
 }
 
-/* Elements of one radix chunk, a whole number of tiles. */
-GM_HD uint64_t gm_plan_chunk(uint64_t n, uint64_t tile, uint32_t most)
+/* Elements of one radix chunk, a whole number of granules. */
+GM_HD uint64_t gm_plan_chunk(uint64_t n, uint64_t granule, uint32_t most)
 {
-    return gm_ceil_div(gm_ceil_div(n, tile), (uint64_t)most * GM_SORT_CHUNKS) * tile;
+    return gm_ceil_div(gm_ceil_div(n, granule), (uint64_t)most * GM_SORT_CHUNKS) * granule;
 }
 
 /* Workspace of a radix sort: counts of every digit in every chunk, then a second copy of the keys. */
@@ -52,9 +66,11 @@ GM_HD struct gm_plan gm_plan_job(struct gm_job *job, const struct gm_op_row *row
     job->tile_elements = 0;
     if (row->work == GM_WORK_ONE)
         return plan;
-    job->tile_elements = row->tile_bytes / bytes;
-    job->tiles = gm_ceil_div(job->n, job->tile_elements);
+    job->tile_elements = row->tile_bytes >> gm_log2(bytes);
+    job->tiles = (job->n + job->tile_elements - 1u) >> gm_log2((uint32_t)job->tile_elements);
     job->shares = gm_plan_shares(job->tiles, most);
+    if (row->work != GM_WORK_GRID)
+        job->marks |= GM_MARK_FINISH;
     if (row->work == GM_WORK_REDUCE) {
         plan.workspace = job->tiles * GM_PARTIAL_BYTES;
     } else if (row->work == GM_WORK_HISTOGRAM) {
@@ -63,7 +79,7 @@ GM_HD struct gm_plan gm_plan_job(struct gm_job *job, const struct gm_op_row *row
             job->shares = fit ? (uint32_t)fit : 1u;
         plan.workspace = job->shares * one;
     } else if (row->work == GM_WORK_SORT && job->tiles > 1) {
-        job->tile_elements = gm_plan_chunk(job->n, job->tile_elements, most);
+        job->tile_elements = gm_plan_chunk(job->n, job->tile_elements / GM_SORT_GRANULES, most);
         job->tiles = gm_ceil_div(job->n, job->tile_elements);
         job->shares = job->tiles < most ? (uint32_t)job->tiles : most;
         job->phases = (uint16_t)(2u * bytes * 8u / GM_RADIX_BITS);

@@ -12,6 +12,7 @@
 #define GM_DEV static __device__ __forceinline__
 #define GM_DEV_CALL static __device__ __noinline__ /* a call: keeps what is rare, or large, out of the turn's registers */
 #define GM_WARP 32u
+#define GM_UNROLL _Pragma("unroll")
 GM_DEV uint32_t gm_lane_id(void) { return threadIdx.x & 31u; }
 GM_DEV uint32_t gm_ballot(bool p) { return __ballot_sync(0xffffffffu, p); }
 GM_DEV uint32_t gm_shfl_u32(uint32_t v, uint32_t lane) { return __shfl_sync(0xffffffffu, v, lane); }
@@ -49,6 +50,7 @@ GM_DEV void gm_publish_store(uint64_t *p, uint64_t v) { gm_store_relaxed_u64(p, 
 #define GM_DEV GM_HD
 #define GM_DEV_CALL GM_HD
 #define GM_WARP 1u
+#define GM_UNROLL
 GM_DEV uint32_t gm_lane_id(void) { return 0; }
 GM_DEV uint32_t gm_ballot(bool p) { return p ? 1u : 0u; }
 GM_DEV uint32_t gm_shfl_u32(uint32_t v, uint32_t lane) { return (void)lane, v; }

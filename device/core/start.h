@@ -37,16 +37,15 @@ GM_DEV void gm_cancel_forget(struct gm_disp *d, uint32_t lane, uint64_t before)
 
 /* Fills an entry; returns its generation. One SIMT lane per job. */
 GM_DEV uint32_t gm_start_entry(const struct gm_core *core, struct gm_disp *d, const struct gm_lane_row *lane,
-                               struct gm_job *job, uint32_t index, uint64_t pool_offset, const struct gm_plan *plan)
+                               struct gm_job *job, uint32_t index, uint64_t pool_offset, uint32_t widest)
 {
     struct gm_entry *entry = gm_entry_at(core, index);
     const uint32_t generation = (d->entry_generation[index] + 1u) & 0xffu;
     d->entry_generation[index] = (uint8_t)generation;
-    d->entry_widest[index] = (uint16_t)plan->widest;
-    d->entry_lane[index] = (uint16_t)(job->lane | (plan->workspace > GM_ENTRY_SCRATCH ? GM_LANE_POOL : 0u));
+    d->entry_widest[index] = (uint16_t)widest;
+    d->entry_lane[index] = (uint16_t)(job->lane | (job->workspace_bytes > GM_ENTRY_SCRATCH ? GM_LANE_POOL : 0u));
     job->entry = (uint16_t)index;
-    job->workspace_bytes = plan->workspace;
-    if (plan->workspace > GM_ENTRY_SCRATCH) {
+    if (job->workspace_bytes > GM_ENTRY_SCRATCH) {
         job->marks |= GM_MARK_POOL;
         job->workspace = (uint64_t)(uintptr_t)core->workspace + pool_offset;
     } else {
@@ -107,11 +106,15 @@ struct gm_verdict {
 };
 
 GM_DEV struct gm_verdict gm_start_judge(const struct gm_core *core, const struct gm_disp *d, uint32_t lane_index,
-                                        uint32_t k, uint32_t count, struct gm_job *job, struct gm_plan *plan)
+                                        uint32_t k, uint32_t count, struct gm_job *job)
 {
     const uint32_t word0 = gm_poll_word(d, k, GM_W_OP);
     const uint32_t before = k > 0 ? gm_poll_word(d, k - 1u, GM_W_OP) : GM_DESC_WIDE_MARK;
     struct gm_verdict v = {GM_OK, 0, true, false, false};
+    if ((word0 & 0xffffu) == GM_DESC_SKIP_MARK) {
+        v.answered = false;
+        return v;
+    }
     if ((word0 & 0xffffu) == GM_DESC_WIDE_MARK) {
         /* The second half of the slot before; alone it is answered as what it is. */
         v.answered = (before & 0xffffu) == GM_DESC_WIDE_MARK || !(before >> 24 & GM_FLAG_WIDE);
@@ -120,12 +123,13 @@ GM_DEV struct gm_verdict gm_start_judge(const struct gm_core *core, const struct
     }
     v.wide = (word0 >> 24 & GM_FLAG_WIDE) && k + 1u < count &&
              (gm_poll_word(d, k + 1u, GM_W_OP) & 0xffffu) == GM_DESC_WIDE_MARK;
-    v.status = gm_check(core, d, lane_index, k, v.wide, job, plan);
+    struct gm_plan plan = {0, 0};
+    v.status = gm_check(core, d, lane_index, k, v.wide, job, &plan);
     if (v.status == GM_OK && d->cancels != 0 && gm_cancel_find(d, lane_index, job->position))
         v.status = GM_ECANCELLED;
     if (v.status == GM_OK) {
-        v.want = plan->widest;
-        v.pool = plan->workspace > GM_ENTRY_SCRATCH;
+        v.want = plan.widest;
+        v.pool = job->workspace_bytes > GM_ENTRY_SCRATCH;
     }
     return v;
 }
@@ -156,16 +160,15 @@ GM_DEV uint32_t gm_start_chunk(const struct gm_core *core, struct gm_disp *d, ui
     struct gm_lane_row *lane = &d->lane[lane_index];
     const uint32_t k = base + gm_lane_id(), slots = count - base < GM_WARP ? count - base : GM_WARP;
     struct gm_job job;
-    struct gm_plan plan = {0, 0};
     struct gm_verdict v = {GM_OK, 0, false, false, false};
     if (k < count)
-        v = gm_start_judge(core, d, lane_index, k, count, &job, &plan);
+        v = gm_start_judge(core, d, lane_index, k, count, &job);
     uint32_t taken = gm_start_prefix(core, d, slots, &v);
     uint64_t pool_offset = 0;
     if (taken > 0 && (gm_ballot(v.pool) & 1u)) {
         bool got = true;
         if (gm_lane_id() == 0)
-            got = gm_workspace_take(d, plan.workspace, &pool_offset);
+            got = gm_workspace_take(d, job.workspace_bytes, &pool_offset);
         if (!(gm_ballot(got) & 1u))
             taken = 0;
     }
@@ -177,7 +180,7 @@ GM_DEV uint32_t gm_start_chunk(const struct gm_core *core, struct gm_disp *d, ui
         gm_complete_refused(lane, lane->head + k, v.status);
     if (start) {
         index = d->free_entry[d->free_entries - 1u - rank];
-        generation = gm_start_entry(core, d, lane, &job, index, pool_offset, &plan);
+        generation = gm_start_entry(core, d, lane, &job, index, pool_offset, v.want);
     }
     const uint32_t starts = gm_ballot(start), started = gm_count_ones(starts), refused = gm_count_ones(gm_ballot(refuse));
     const uint32_t used = gm_shfl_u32(credit + (start ? v.want : 0u), GM_WARP - 1u);

@@ -16,22 +16,6 @@ enum gm_turn_result {
     GM_TURN_STOP   /* stop tickets are out; the caller leaves after its workers */
 };
 
-/* How many messages a fetch brought, from the inbox's head on. Whole warp, same answer for all. */
-GM_DEV uint32_t gm_inbox_count(const struct gm_core *core, const struct gm_disp *d, const struct gm_fetch *f)
-{
-    uint32_t count = 0;
-    if (f->inbox_base != (uint32_t)d->inbox_head)
-        return 0;
-    for (uint32_t r = 0; r < GM_INBOX_TAKE / GM_WARP; r++) {
-        const bool valid = gm_inbox_valid(core, d->inbox_head + r * GM_WARP + gm_lane_id(), f->inbox[r]);
-        const uint32_t run = gm_lowest_zero(gm_ballot(valid));
-        count += run < GM_WARP ? run : GM_WARP;
-        if (run < GM_WARP)
-            break;
-    }
-    return count;
-}
-
 /* Finished jobs give back what they held. mine: this SIMT lane has one. Whole warp. */
 GM_DEV void gm_inbox_done(const struct gm_core *core, struct gm_disp *d, bool mine, uint32_t entry_index)
 {
@@ -60,14 +44,13 @@ GM_DEV void gm_inbox_done(const struct gm_core *core, struct gm_disp *d, bool mi
     gm_syncwarp();
 }
 
-/* Messages of a turn: phases that are done get their next one published, jobs that are done give everything back.
- * Returns how many of count were taken: phases that find no room stop it. Whole warp. */
+/* Messages of a turn: phases that are done get their next one published, jobs that are done give everything back. A
+ * phase that finds no room stops it until the next turn. Returns how many were taken. Whole warp. */
 GM_DEV uint32_t gm_inbox_take(const struct gm_core *core, struct gm_disp *d, const uint64_t *words, uint32_t count)
 {
     uint32_t taken = 0;
     bool blocked = false;
-    if (count != 0)
-        gm_inbox_acquire();
+    gm_inbox_acquire();
     for (uint32_t r = 0; r < GM_INBOX_TAKE / GM_WARP && taken < count && !blocked; r++) {
         uint32_t here = count - taken < GM_WARP ? count - taken : GM_WARP;
         const uint32_t entry_index = (uint32_t)words[r] & 0xfffu;
@@ -100,11 +83,12 @@ GM_DEV uint32_t gm_inbox_take(const struct gm_core *core, struct gm_disp *d, con
 }
 
 /* A sleeping client is woken when more is complete than it has reaped. Level, not edge: looked at again every turn, so
- * that neither order of "client arms" and "job completes" loses the wake. One thread. */
+ * that neither order of "client arms" and "job completes" loses the wake. A client that was quick has reaped more than
+ * is counted here; waking it for that would use up the one wake of its sleep. One thread. */
 GM_DEV bool gm_wake_due(const struct gm_disp *d, struct gm_lane_row *lane)
 {
     const uint64_t reaped = d->side[GM_SIDE_WAIT].w[0] | (uint64_t)d->side[GM_SIDE_WAIT].w[1] << 32;
-    if (d->side[GM_SIDE_WAIT].w[2] != 1u || reaped == lane->completed || lane->wake_sent == reaped)
+    if (d->side[GM_SIDE_WAIT].w[2] != 1u || (int64_t)(lane->completed - reaped) <= 0 || lane->wake_sent == reaped)
         return false;
     lane->wake_sent = reaped;
     return true;
@@ -145,14 +129,15 @@ GM_DEV bool gm_park(const struct gm_core *core, struct gm_disp *d)
         const struct gm_lane_row *lane = &d->lane[i];
         if (!lane->header)
             continue;
-        const struct gm_granule g = gm_load16_sys(gm_poll_granule(lane, lane->head, 0));
+        const struct gm_granule g = gm_load16_sys(gm_poll_granule(lane, 0));
         const struct gm_granule wait = gm_load16_sys(&lane->header->wait);
         found = found || g.w[3] == gm_lap(lane->head, lane->slots_log2);
-        found = found || (wait.w[2] == 1u && (wait.w[0] | (uint64_t)wait.w[1] << 32) != lane->completed);
+        const uint64_t reaped = wait.w[0] | (uint64_t)wait.w[1] << 32;
+        found = found || (wait.w[2] == 1u && (int64_t)(lane->completed - reaped) > 0);
     }
     const struct gm_granule admin = gm_load16_sys(&core->admin_sq[d->admin_head & (GM_ADMIN_SLOTS - 1u)].g[0]);
     found = found || admin.w[3] == gm_lap(d->admin_head, GM_ADMIN_SLOTS_LOG2);
-    found = found || gm_inbox_valid(core, d->inbox_head, gm_inbox_load(core, d->inbox_head));
+    found = found || gm_inbox_valid(core, d->inbox_head, gm_inbox_load(&core->inbox[d->inbox_head & ((1u << core->entries_log2) - 1u)]));
     if (gm_ballot(found) != 0) {
         gm_park_flag(core, d, 0);
         return false;
@@ -181,61 +166,90 @@ GM_DEV bool gm_stop_publish(const struct gm_core *core, struct gm_disp *d)
 /* Before the first turn, and after a sleep: what was loaded before it is of no use. */
 GM_DEV void gm_turn_begin(const struct gm_core *core, const struct gm_disp *d, struct gm_fetch *f)
 {
-    gm_poll_issue(core, d, gm_policy_pick(d), 0, 0, f);
+    f->turns = (uint32_t)d->counters.turns;
+    gm_poll_aim(core, d, gm_policy_pick(d), f);
+    gm_poll_issue(core, d, f);
 }
 
-GM_DEV enum gm_turn_result gm_turn(const struct gm_core *core, struct gm_disp *d, struct gm_fetch *f)
+/* Everything that was found. Returns how much of it was done. Whole warp. */
+GM_DEV uint32_t gm_turn_work(const struct gm_core *core, struct gm_disp *d, const struct gm_fetch *f, uint32_t complete,
+                             uint32_t messages, bool admin)
 {
-    const uint32_t lane_index = f->lane, width = f->width;
-    struct gm_lane_row *lane = lane_index == GM_LANE_NONE ? NULL : &d->lane[lane_index];
-    uint64_t inbox[GM_INBOX_TAKE / GM_WARP];
-    gm_poll_land(d, f);
-    /* While a lane waits for a resource no other takes it, though its slots were asked for before that was known. */
-    const bool held_back = d->held_lane != 0 && d->held_lane != lane_index + 1u;
-    const bool current = lane && lane->header && f->base == (uint32_t)lane->head && !d->stopping && !held_back;
-    const uint32_t complete = current ? gm_poll_complete(d, lane, width) : 0;
-    const uint32_t messages = gm_inbox_count(core, d, f);
-    const bool admin = gm_admin_ready(d, f->admin_base);
-    for (uint32_t r = 0; r < GM_INBOX_TAKE / GM_WARP; r++)
-        inbox[r] = f->inbox[r];
-    if (gm_lane_id() == 0) {
-        d->now_ns = gm_now_ns();
-        d->counters.turns++;
-        d->wake = 0;
-        if (current)
-            gm_policy_served(d, lane_index, complete);
-    }
-    gm_syncwarp();
-    const uint32_t next_lane = gm_policy_pick(d);
-    gm_poll_issue(core, d, next_lane, next_lane == lane_index ? complete : 0, messages, f);
-
+    struct gm_lane_row *lane = f->lane == GM_LANE_NONE ? NULL : &d->lane[f->lane];
     uint32_t work = 0;
+    gm_poll_land(d, f, complete);
     if (complete != 0)
-        work += gm_start(core, d, lane_index, complete);
+        work += gm_start(core, d, f->lane, complete);
     if (messages != 0)
-        work += gm_inbox_take(core, d, inbox, messages);
+        work += gm_inbox_take(core, d, f->inbox, messages);
     if (admin)
         work += gm_admin(core, d);
     if (gm_lane_id() == 0) {
-        if (current && gm_wake_due(d, lane)) {
-            d->wake = 1;
-            d->counters.wakes++;
+        if (lane && lane->header) {
+            if (gm_wake_due(d, lane)) {
+                d->wake = 1;
+                d->counters.wakes++;
+            }
+            gm_policy_served(d, f->lane, complete);
         }
         if (work != 0)
             d->last_work_ns = d->now_ns;
     }
     gm_syncwarp();
-    if ((d->counters.turns & 63u) == 0)
-        gm_counters_store(core, d);
+    return work;
+}
+
+/* Nothing to do for idle_ns: counters out, and park if the last look agrees. Whole warp. */
+GM_DEV enum gm_turn_result gm_turn_idle(const struct gm_core *core, struct gm_disp *d, const struct gm_fetch *f)
+{
+    const bool in_flight = d->free_entries != core->entries_count;
+    gm_syncwarp();
+    if (gm_lane_id() == 0) {
+        d->now_ns = gm_now_ns();
+        d->counters.turns += f->turns - (uint32_t)d->counters.turns;
+    }
+    gm_syncwarp();
+    gm_counters_store(core, d);
+    if (d->now_ns - d->last_work_ns < core->idle_ns || (in_flight && !core->park_in_flight))
+        return GM_TURN_EMPTY;
+    return gm_park(core, d) ? GM_TURN_PARK : GM_TURN_EMPTY;
+}
+
+/* Turns between two looks at the clock. A GPU's turn takes about a microsecond; a CPU thread sleeps at once. */
+#define GM_TURNS_PER_LOOK (GM_WARP > 1u ? 64u : 1u)
+
+GM_DEV enum gm_turn_result gm_turn(const struct gm_core *core, struct gm_disp *d, struct gm_fetch *f)
+{
+    const bool stopping = d->stopping != 0;
+    const uint32_t complete = stopping ? 0 : gm_poll_complete(d, f), messages = gm_poll_messages(core, d, f);
+    const bool admin = gm_poll_admin(f), found = complete != 0 || messages != 0 || admin || gm_poll_waiting(f);
+    const bool look = (++f->turns & (GM_TURNS_PER_LOOK - 1u)) == 0;
+    uint32_t work = 0;
+    if (found) {
+        if (gm_lane_id() == 0) {
+            d->now_ns = gm_now_ns();
+            d->counters.turns += f->turns - (uint32_t)d->counters.turns;
+        }
+        gm_syncwarp();
+        work = gm_turn_work(core, d, f, complete, messages, admin);
+        gm_poll_aim(core, d, gm_policy_pick(d), f);
+    } else if (f->width != 0 && (d->lane_top > 1u || f->width > GM_POLL_NARROW)) {
+        if (gm_lane_id() == 0)
+            gm_policy_served(d, f->lane, 0);
+        gm_syncwarp();
+        gm_poll_aim(core, d, gm_policy_pick(d), f);
+    }
+    /* Not before the tickets are out: a fence waits for loads in flight, and would hold the tickets up for a trip over
+     * the bus (measured: 0.8 us a job). */
+    gm_poll_issue(core, d, f);
     if (d->stopping)
         return gm_stop_publish(core, d) ? GM_TURN_STOP : GM_TURN_EMPTY;
-    if (work != 0)
+    if (work != 0) {
+        if (look)
+            gm_counters_store(core, d);
         return GM_TURN_WORKED;
-    const bool in_flight = d->free_entries != core->entries_count;
-    if (d->now_ns - d->last_work_ns < core->idle_ns || (in_flight && !core->park_in_flight) || complete != 0)
-        return GM_TURN_EMPTY;
-    gm_counters_store(core, d);
-    return gm_park(core, d) ? GM_TURN_PARK : GM_TURN_EMPTY;
+    }
+    return look && complete == 0 ? gm_turn_idle(core, d, f) : GM_TURN_EMPTY;
 }
 
 #endif

@@ -138,6 +138,7 @@ static void describe(struct gm_control_hello *hello, const struct gm_device *dev
     hello->backend = GM_BACKEND_CPU;
     hello->workers = device->core.workers;
     hello->threads = 1;
+    hello->flags |= GM_HELLO_SKIP;
     hello->memory_bytes = memory_bytes();
     hello->workspace_bytes = device->core.workspace_bytes;
     snprintf(hello->detail, sizeof hello->detail, "threads");

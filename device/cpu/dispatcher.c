@@ -73,8 +73,10 @@ void *gm_cpu_dispatcher(void *arg)
         const uint64_t published = d->published;
         const enum gm_turn_result result = gm_turn(core, d, &fetch);
         wake_workers(device, published, d->published);
-        if (d->wake)
+        if (d->wake) {
+            d->wake = 0;
             wake_client(device);
+        }
         if (result == GM_TURN_STOP)
             break;
         if (result == GM_TURN_PARK) {

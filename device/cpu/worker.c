@@ -79,7 +79,7 @@ static void finish_phase(struct gm_device *device, struct gm_run *run, struct gm
     int32_t status = (int32_t)gm_load_relaxed_u32((uint32_t *)&entry->status);
     if (gm_load_relaxed_u32(&entry->abort) != 0)
         status = GM_ECANCELLED;
-    if (status == GM_OK) {
+    if (status == GM_OK && (job->marks & GM_MARK_FINISH)) {
         op_finish(run);
         status = run->status;
     }

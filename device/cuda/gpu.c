@@ -128,6 +128,7 @@ void gm_gpu_describe(const struct gm_device *device, struct gm_control_hello *he
     hello->backend = GM_BACKEND_CUDA;
     hello->workers = device->blocks - 1u;
     hello->threads = GM_CUDA_THREADS;
+    hello->flags |= GM_HELLO_SKIP;
     hello->memory_bytes = device->properties.totalGlobalMem;
     hello->workspace_bytes = device->core.workspace_bytes;
     snprintf(hello->name, sizeof hello->name, "%.63s", device->properties.name);

@@ -35,6 +35,7 @@ struct gm_device {
     bool resident;   /* launched and not yet joined */
     bool wake_armed; /* a stream waits for wake == wake_next */
     uint32_t wake_next;
+    uint32_t wake_seen; /* the word when the daemon was last told; stored by the host function before it rings */
     int daemon_wake_fd; /* written by the wake host function, for gridmilld */
     int doorbell_fd;
     int notice_fd; /* written by both host functions, for service() */

@@ -40,9 +40,12 @@ static __device__ void dispatch(const struct gm_launch *launch, struct gm_disp *
         gm_turn_begin(core, d, &fetch);
         for (;;) {
             const enum gm_turn_result result = gm_turn(core, d, &fetch);
-            if (d->wake && threadIdx.x == 0)
+            if (d->wake && threadIdx.x == 0) {
+                d->wake = 0;
                 /* Release: the completions that the sleeper is woken for come first. */
                 gm_store_release_sys_u32(launch->wake, gm_load_relaxed_sys_u32(launch->wake) + 1u);
+            }
+            gm_syncwarp();
             if (result == GM_TURN_STOP)
                 break;
             if (result == GM_TURN_PARK) {
@@ -112,16 +115,17 @@ static __device__ void fetch(const struct gm_core *core, struct worker *w, uint3
     if (gm_slot_entry(slot) == GM_STOP_ENTRY)
         return;
     struct gm_entry *entry = gm_entry_at(core, gm_slot_entry(slot));
+    /* Both loads before either is used, so that they cost one trip. */
+    const uint64_t abort_status = gm_load_relaxed_u64((const uint64_t *)&entry->abort);
     ((uint32_t *)&w->job)[lane] = gm_load_relaxed_u32((const uint32_t *)&entry->job + lane);
-    if (lane == 0)
-        w->abort_status = gm_load_relaxed_u64((const uint64_t *)&entry->abort);
     gm_syncwarp();
     if (lane == 0) {
+        w->abort_status = abort_status;
         w->run.entry = entry;
         w->run.share = gm_slot_share(slot);
         w->run.result = 0;
         w->run.status = GM_OK;
-        w->run.aborted = (uint32_t)w->abort_status;
+        w->run.aborted = (uint32_t)abort_status;
         gm_journal_worker(core, worker, w->busy_ns, w->job.lane + 1u, w->job.position);
     }
 }
@@ -150,7 +154,7 @@ static __device__ void finish(const struct gm_core *core, struct worker *w)
             return;
         before = verdict(w->abort_status);
     }
-    if (before == GM_OK) {
+    if (before == GM_OK && (job->marks & GM_MARK_FINISH)) {
         op_finish(&w->run);
         __syncthreads();
     }
@@ -165,13 +169,12 @@ static __device__ void finish(const struct gm_core *core, struct worker *w)
     }
 }
 
-static __device__ void work(const struct gm_launch *launch, struct worker *w, uint8_t *scratch)
+static __device__ void work(const struct gm_launch *launch, struct worker *w)
 {
     const struct gm_core *core = &launch->core;
     const uint32_t worker = blockIdx.x - 1u;
     if (threadIdx.x == 0) {
         w->run.job = &w->job;
-        w->run.scratch = scratch;
         w->run.bulk = launch->bulk;
         gm_pipe_init(&w->run.pipe);
         w->busy_ns = core->workers_busy[worker];
@@ -200,14 +203,13 @@ static __device__ void work(const struct gm_launch *launch, struct worker *w, ui
 /* At 128 registers a thread no other kernel would find room beside this one, not even the driver's own memset. */
 extern "C" __global__ void __maxnreg__(GM_CUDA_REGISTERS) gm_resident(const __grid_constant__ struct gm_launch launch)
 {
-    extern __shared__ __align__(1024) uint8_t dynamic[];
     __shared__ struct worker w;
     if (threadIdx.x == 0)
         gm_store_relaxed_sys_u32(&launch.checkin[blockIdx.x], launch.launch);
     if (blockIdx.x == 0)
-        dispatch(&launch, (struct gm_disp *)dynamic);
+        dispatch(&launch, (struct gm_disp *)gm_dynamic);
     else
-        work(&launch, &w, dynamic);
+        work(&launch, &w);
     /* The kernel ends as one: nobody is left waiting for a ticket when the host takes over. */
     cooperative_groups::this_grid().sync();
 }

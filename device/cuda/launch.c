@@ -206,7 +206,7 @@ static int gpu_service(struct gm_device *device, char *text)
             return gm_gpu_fail(text, GM_EDEVICELOST, "resident kernel", error);
         if (error == cudaSuccess && device->wake_armed) {
             device->wake_armed = false;
-            device->wake_next = gm_load_relaxed_sys_u32(device->wake) + 1u;
+            device->wake_next = gm_load_acquire_sys_u32(&device->wake_seen) + 1u;
             if (device->resident)
                 status = gm_wake_arm(device, text);
         }

@@ -80,7 +80,7 @@ __device__ __forceinline__ void gm_reader_put(struct gm_reader *r)
     const uint8_t *first = (const uint8_t *)((uintptr_t)begin & ~(uintptr_t)15);
     const uint32_t size = (uint32_t)((((uintptr_t)end + 15u) & ~(uintptr_t)15) - (uintptr_t)first);
     ptx::mbarrier_arrive_expect_tx(ptx::sem_release, ptx::scope_cta, ptx::space_shared, full, size);
-    ptx::cp_async_bulk(ptx::space_cluster, ptx::space_global, gm_run_scratch<uint8_t>(r->run, r->put * GM_PIPE_STRIDE),
+    ptx::cp_async_bulk(ptx::space_cluster, ptx::space_global, gm_run_scratch<uint8_t>(r->put * GM_PIPE_STRIDE),
                        first, size, full);
     r->put = r->put + 1u == GM_PIPE_STAGES ? 0 : r->put + 1u;
     r->chunk++;
@@ -131,7 +131,7 @@ __device__ __forceinline__ bool gm_reader_get(struct gm_reader *r, struct gm_chu
     chunk->index = r->index;
     chunk->last = left <= GM_PIPE_CHUNK;
     chunk->bytes = chunk->last ? (uint32_t)left : GM_PIPE_CHUNK;
-    chunk->data = gm_run_scratch<uint8_t>(r->run, r->get * GM_PIPE_STRIDE) + (begin & 15u);
+    chunk->data = gm_run_scratch<uint8_t>(r->get * GM_PIPE_STRIDE) + (begin & 15u);
     r->index = chunk->last ? 0 : r->index + 1u;
     return true;
 }

@@ -2,7 +2,7 @@
  *
  * Wake-up of a sleeping gridmilld: the dispatcher adds one to a word in mapped memory, a stream waits for that value
  * and then runs a host function that writes an eventfd (about 85 us, and no CPU time while asleep). Main thread, but
- * for the host function, which only writes.
+ * for the host function, which notes how far it got and writes.
  */
 #include <stdio.h>
 #include <string.h>
@@ -20,7 +20,10 @@ static void ring(int fd)
 
 static void CUDART_CB woken(void *arg)
 {
-    const struct gm_device *device = arg;
+    struct gm_device *device = arg;
+    /* What was counted up to here is told by this ring; the next wait is for more than that, not for more than the
+     * word says when that wait is armed, or a wake in between would be told to nobody. */
+    gm_store_release_sys_u32(&device->wake_seen, gm_load_acquire_sys_u32(device->wake));
     ring(device->daemon_wake_fd);
     ring(device->notice_fd);
 }
@@ -54,6 +57,6 @@ int gm_wake_drain(struct gm_device *device, char *text)
     if (error != cudaSuccess)
         return gm_gpu_fail(text, GM_EDEVICELOST, "wake stream", error);
     device->wake_armed = false;
-    device->wake_next = gm_load_relaxed_sys_u32(device->wake) + 1u;
+    device->wake_next = gm_load_acquire_sys_u32(&device->wake_seen) + 1u;
     return GM_OK;
 }

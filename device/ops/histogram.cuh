@@ -8,8 +8,6 @@
 #include "ops/bins.h"
 #include "ops/run.cuh"
 
-#define HISTOGRAM_FLIGHT 4u /* packs a thread has in flight */
-
 namespace
 {
 
@@ -28,13 +26,13 @@ __device__ __forceinline__ struct counters counters_make(const struct gm_run *ru
     c.copies = GM_BLOCK_SCRATCH / 4u / c.stride;
     c.copies = c.copies < GM_BLOCK_WARPS ? c.copies : GM_BLOCK_WARPS;
     c.row = (unsigned long long *)run->job->workspace + (uint64_t)run->share * run->job->bins;
-    c.copy = gm_run_scratch<uint32_t>(run, 0) + (c.copies ? threadIdx.x / 32u % c.copies * c.stride : 0);
+    c.copy = gm_run_scratch<uint32_t>(0) + (c.copies ? threadIdx.x / 32u % c.copies * c.stride : 0);
     return c;
 }
 
 __device__ __forceinline__ void counters_clear(const struct gm_run *run, const struct counters &c)
 {
-    uint32_t *all = gm_run_scratch<uint32_t>(run, 0);
+    uint32_t *all = gm_run_scratch<uint32_t>(0);
     for (uint32_t i = threadIdx.x; i < c.copies * c.stride; i += GM_CUDA_THREADS)
         all[i] = 0;
 }
@@ -56,7 +54,7 @@ template <bool shared> __device__ __forceinline__ void counters_add(const struct
 template <typename W> __device__ __forceinline__ void counters_flush(const struct gm_run *run, const struct counters &c,
                                                                      const struct gm_bins &rule)
 {
-    const uint32_t *all = gm_run_scratch<uint32_t>(run, 0);
+    const uint32_t *all = gm_run_scratch<uint32_t>(0);
     __syncthreads();
     for (uint32_t i = threadIdx.x; i < c.bins; i += GM_CUDA_THREADS) {
         unsigned long long sum = 0;
@@ -82,74 +80,57 @@ __device__ __forceinline__ double number(uint64_t v, uint32_t dtype)
                                    : (double)(unsigned long long)v;
 }
 
-/* Elements of a pack, one after the other over the whole warp. */
+/* Elements of a pack, one after the other over the whole warp. Bytes are counted by value. */
 template <bool shared, typename W>
-__device__ __forceinline__ void count_pack(const struct counters &c, const struct gm_bins &rule,
-                                           const gm_pack<W> &pack, uint32_t valid, uint32_t dtype)
+__device__ __forceinline__ void count_pack(const struct counters &c, const struct gm_bins &rule, uint4 v, uint32_t valid,
+                                           uint32_t dtype)
 {
+    if constexpr (sizeof(W) == 1) {
+        const uint32_t word[4] = {v.x, v.y, v.z, v.w};
 #pragma unroll
-    for (uint32_t e = 0; e < gm_pack<W>::elements; e++)
-        counters_add<shared>(c, e < valid ? gm_bin_index(&rule, number(pack.w[e], dtype)) : GM_BIN_NONE);
+        for (uint32_t e = 0; e < 16u; e++)
+            counters_add<true>(c, e < valid ? word[e / 4u] >> 8u * (e % 4u) & 0xffu : GM_BIN_NONE);
+    } else {
+        const gm_pack<W> pack = gm_pack_of(v, W());
+#pragma unroll
+        for (uint32_t e = 0; e < gm_pack<W>::elements; e++)
+            counters_add<shared>(c, e < valid ? gm_bin_index(&rule, number(pack.w[e], dtype)) : GM_BIN_NONE);
+    }
 }
 
-/* Bytes are counted by value. */
-__device__ __forceinline__ void count_bytes(const struct counters &c, uint4 v, uint32_t valid)
+/* 16 bytes of which some may lie outside the tile or off the grid. */
+__device__ __noinline__ uint4 load_slowly(const uint8_t *p, uint32_t bytes)
 {
-    const uint32_t word[4] = {v.x, v.y, v.z, v.w};
-#pragma unroll
-    for (uint32_t e = 0; e < 16u; e++)
-        counters_add<true>(c, e < valid ? word[e / 4u] >> 8u * (e % 4u) & 0xffu : GM_BIN_NONE);
-}
-
-__device__ __forceinline__ uint4 bytes_load(const uint8_t *tile, uint32_t at, uint32_t count)
-{
-    const uint8_t *p = tile + at * 16u;
-    if ((at + 1u) * 16u <= count && ((uintptr_t)p & 15u) == 0)
-        return __ldcg((const uint4 *)p);
     uint32_t word[4] = {0, 0, 0, 0};
 #pragma unroll
     for (uint32_t e = 0; e < 16u; e++)
-        if (at * 16u + e < count)
+        if (e < bytes)
             word[e / 4u] |= (uint32_t)__ldcg(p + e) << 8u * (e % 4u);
     return make_uint4(word[0], word[1], word[2], word[3]);
 }
-
-template <typename W> struct loader {
-    typedef gm_pack<W> Pack;
-    static constexpr uint32_t elements = Pack::elements;
-    __device__ __forceinline__ static Pack load(const W *tile, uint32_t at, uint32_t count)
-    {
-        return gm_pack_load<W>(tile, at, count, 0);
-    }
-};
-template <> struct loader<uint8_t> {
-    typedef uint4 Pack;
-    static constexpr uint32_t elements = 16;
-    __device__ __forceinline__ static Pack load(const uint8_t *tile, uint32_t at, uint32_t count)
-    {
-        return bytes_load(tile, at, count);
-    }
-};
 
 template <bool shared, typename W>
 __device__ __forceinline__ void count_tile(const struct counters &c, const struct gm_bins &rule, const W *tile,
                                            uint32_t count, uint32_t dtype)
 {
-    typedef loader<W> L;
-    for (uint32_t base = 0; base * L::elements < count; base += HISTOGRAM_FLIGHT * GM_CUDA_THREADS) {
-        typename L::Pack pack[HISTOGRAM_FLIGHT];
+    constexpr uint32_t E = 16u / sizeof(W), step = GM_CUDA_THREADS * E;
+    uint32_t done = 0;
+    if (((uintptr_t)tile & 15u) == 0)
+        for (; done + GM_PACKS_AHEAD * step <= count; done += GM_PACKS_AHEAD * step) {
+            const uint4 *from = (const uint4 *)(tile + done) + threadIdx.x;
+            uint4 v[GM_PACKS_AHEAD];
 #pragma unroll
-        for (uint32_t k = 0; k < HISTOGRAM_FLIGHT; k++)
-            pack[k] = L::load(tile, base + k * GM_CUDA_THREADS + threadIdx.x, count);
+            for (uint32_t k = 0; k < GM_PACKS_AHEAD; k++)
+                v[k] = __ldcg(from + k * GM_CUDA_THREADS);
 #pragma unroll
-        for (uint32_t k = 0; k < HISTOGRAM_FLIGHT; k++) {
-            const uint32_t first = (base + k * GM_CUDA_THREADS + threadIdx.x) * L::elements;
-            const uint32_t valid = first < count ? count - first : 0;
-            if constexpr (sizeof(W) == 1)
-                count_bytes(c, pack[k], valid);
-            else
-                count_pack<shared>(c, rule, pack[k], valid, dtype);
+            for (uint32_t k = 0; k < GM_PACKS_AHEAD; k++)
+                count_pack<shared, W>(c, rule, v[k], E, dtype);
         }
+#pragma unroll 1
+    for (; done < count; done += step) {
+        const uint32_t first = done + threadIdx.x * E, valid = first < count ? min(count - first, E) : 0;
+        count_pack<shared, W>(c, rule, load_slowly((const uint8_t *)(tile + first), valid * (uint32_t)sizeof(W)), valid,
+                              dtype);
     }
 }
 
@@ -188,7 +169,7 @@ __device__ __noinline__ void histogram_rows(struct gm_run *run)
     const struct gm_job *job = run->job;
     const unsigned long long *rows = (const unsigned long long *)job->workspace;
     unsigned long long *out = gm_run_buffer<unsigned long long>(run, 1);
-    unsigned long long *part = gm_run_scratch<unsigned long long>(run, 0), counted = 0;
+    unsigned long long *part = gm_run_scratch<unsigned long long>(0), counted = 0;
     const uint32_t bins = job->bins, shares = job->shares, wide = (bins + 31u) / 32u * 32u;
     const uint32_t lanes = wide < GM_CUDA_THREADS ? wide : GM_CUDA_THREADS, groups = GM_CUDA_THREADS / lanes;
     const uint32_t group = threadIdx.x / lanes, lane = threadIdx.x % lanes;

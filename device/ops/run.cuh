@@ -30,7 +30,6 @@ struct gm_pipe {
 struct gm_run {
     const struct gm_job *job; /* this block's copy, in shared memory */
     struct gm_entry *entry;
-    uint8_t *scratch; /* GM_BLOCK_SCRATCH bytes of shared memory, aligned to 1024 */
     uint32_t share;
     uint32_t bulk;    /* bulk copies may be used (sm_90 and not forced off) */
     uint32_t aborted; /* the abort word when the share began */
@@ -97,12 +96,12 @@ template <typename T> __device__ __forceinline__ T *gm_run_buffer(const struct g
     return (T *)run->job->address[i];
 }
 
-/* Scratch, known to the compiler as shared memory. */
-template <typename T> __device__ __forceinline__ T *gm_run_scratch(const struct gm_run *run, uint32_t offset)
+/* The first GM_BLOCK_SCRATCH bytes of the block's dynamic shared memory. By its name, not through a pointer in gm_run,
+ * so that the compiler knows that it is shared memory. */
+extern __shared__ __align__(1024) uint8_t gm_dynamic[];
+template <typename T> __device__ __forceinline__ T *gm_run_scratch(uint32_t offset)
 {
-    uint8_t *p = run->scratch + offset;
-    __builtin_assume(__isShared(p));
-    return (T *)p;
+    return (T *)(gm_dynamic + offset);
 }
 
 /* Reports an error from a share; the first one becomes the job's status. One thread. */

@@ -9,7 +9,12 @@
 #include "ops/keys.h"
 #include "ops/run.cuh"
 
-#define SORT_MOVE_BYTES 32768u /* of keys that a block moves at a time */
+/* Keys that a block moves at a time, in bytes: as many as registers hold without spills. */
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
+#define SORT_MOVE_BYTES 16384u
+#else
+#define SORT_MOVE_BYTES 32768u
+#endif
 
 namespace
 {
@@ -66,38 +71,48 @@ __device__ __forceinline__ uint64_t count_load(const struct gm_job *job, uint64_
 template <int ITEMS, typename Key>
 __device__ __forceinline__ void tile_pass(Key (&key)[ITEMS], uint32_t shift, struct gm_radix_scratch *s, Key *exchange)
 {
-    uint32_t rank[ITEMS];
+    struct gm_radix_ranks<ITEMS> rank;
     gm_radix_rank<ITEMS, Key>(key, rank, shift, s);
     if (s->count[gm_radix_digit(key[0], shift)] == ITEMS * GM_CUDA_THREADS)
         return; /* every thread sees the same */
 #pragma unroll
     for (int i = 0; i < ITEMS; i++)
-        exchange[rank[i]] = key[i];
+        exchange[rank.get(i)] = key[i];
     __syncthreads();
 #pragma unroll
     for (int i = 0; i < ITEMS; i++)
         key[i] = exchange[gm_radix_index(ITEMS, i)];
 }
 
-/* The whole job in one tile of at most ITEMS keys a thread. */
-template <int ITEMS, typename Key> __device__ __noinline__ void tile_sort(struct gm_run *run)
+/* Keys of a tile into registers; padding stays behind equal keys, because every pass is stable. */
+template <int ITEMS, typename Key>
+__device__ __forceinline__ void tile_load(const struct gm_job *job, Key (&key)[ITEMS], const Key *from, uint32_t count,
+                                          bool first)
 {
-    const struct gm_job *job = run->job;
     const struct gm_key_rule rule = sort_rule(job);
-    const uint32_t n = (uint32_t)job->n;
-    const Key *in = gm_run_buffer<const Key>(run, 0);
-    Key *out = gm_run_buffer<Key>(run, 1), key[ITEMS];
-    struct gm_radix_scratch *s = gm_run_scratch<struct gm_radix_scratch>(run, 0);
-    Key *exchange = gm_run_scratch<Key>(run, sizeof(struct gm_radix_scratch));
-    static_assert(sizeof(struct gm_radix_scratch) % 16u == 0, "keys behind it are aligned");
-    static_assert(sizeof(struct gm_radix_scratch) + ITEMS * GM_CUDA_THREADS * sizeof(Key) <= GM_BLOCK_SCRATCH, "fits");
 #pragma unroll
     for (int i = 0; i < ITEMS; i++) {
         const uint32_t at = gm_radix_index(ITEMS, i);
-        key[i] = at < n ? encode(rule, gm_global_load(in + at)) : ~(Key)0; /* stays behind equal keys: stable */
+        const Key v = at < count ? gm_global_load(from + at) : 0;
+        key[i] = at >= count ? ~(Key)0 : first ? encode(rule, v) : v;
     }
+}
+
+/* The whole job in one tile of at most ITEMS keys a thread. */
+template <int ITEMS, typename Key> __device__ __noinline__ void tile_sort(struct gm_run *run)
+{
+    static_assert(sizeof(struct gm_radix_scratch) % 16u == 0, "keys behind it are aligned");
+    static_assert(sizeof(struct gm_radix_scratch) + ITEMS * GM_CUDA_THREADS * sizeof(Key) <= GM_BLOCK_SCRATCH, "fits");
+    struct gm_radix_scratch *s = gm_run_scratch<struct gm_radix_scratch>(0);
+    Key *exchange = gm_run_scratch<Key>(sizeof(struct gm_radix_scratch)), key[ITEMS];
+    tile_load<ITEMS, Key>(run->job, key, gm_run_buffer<const Key>(run, 0), (uint32_t)run->job->n, true);
+#pragma unroll 1
     for (uint32_t shift = 0; shift < sizeof(Key) * 8u; shift += GM_RADIX_BITS)
         tile_pass<ITEMS, Key>(key, shift, s, exchange);
+    /* Made again rather than kept: registers are short between. */
+    const struct gm_key_rule rule = sort_rule(run->job);
+    const uint32_t n = (uint32_t)run->job->n;
+    Key *out = gm_run_buffer<Key>(run, 1);
 #pragma unroll
     for (int i = 0; i < ITEMS; i++) {
         const uint32_t at = gm_radix_index(ITEMS, i);
@@ -106,30 +121,44 @@ template <int ITEMS, typename Key> __device__ __noinline__ void tile_sort(struct
     }
 }
 
-/* Adds a chunk's digits to counters of this warp. */
+/* Counts one pack of each thread; the warp is whole. Where all lanes have the same digit, one adds for them. */
+template <typename Key>
+__device__ __forceinline__ void count_pack(const pass<Key> &p, const struct gm_key_rule &rule, const gm_pack<Key> &pack,
+                                           uint32_t valid, uint32_t *row)
+{
+#pragma unroll
+    for (uint32_t e = 0; e < gm_pack<Key>::elements; e++) {
+        const Key key = p.first ? encode(rule, pack.w[e]) : pack.w[e];
+        const uint32_t digit = e < valid ? gm_radix_digit(key, p.shift) : GM_RADIX;
+        const bool same = __all_sync(0xffffffffu, digit == __shfl_sync(0xffffffffu, digit, 0)) != 0;
+        if (e < valid && (!same || threadIdx.x % 32u == 0))
+            atomicAdd(&row[digit], same ? 32u : 1u);
+    }
+}
+
+/* Adds a chunk's digits to counters of this warp: several packs in flight, then what is left one by one. */
 template <typename Key>
 __device__ __forceinline__ void chunk_count_keys(const pass<Key> &p, const struct gm_key_rule &rule, const Key *from,
                                                  uint64_t count, uint32_t *row)
 {
-    constexpr uint32_t E = gm_pack<Key>::elements, flight = 4;
-    for (uint64_t base = 0; base < count; base += flight * GM_CUDA_THREADS * E) {
-        const Key *tile = from + base;
-        const uint32_t left = (uint32_t)(count - base < 0x10000000u ? count - base : 0x10000000u);
-        gm_pack<Key> pack[flight];
+    constexpr uint32_t E = gm_pack<Key>::elements, flight = GM_PACKS_AHEAD, step = GM_CUDA_THREADS * E;
+    uint64_t done = 0;
+    if (((uintptr_t)from & 15u) == 0)
+        for (; done + flight * step <= count; done += flight * step) {
+            const uint4 *packs = (const uint4 *)(from + done) + threadIdx.x;
+            uint4 v[flight];
 #pragma unroll
-        for (uint32_t k = 0; k < flight; k++)
-            pack[k] = gm_pack_load<Key>(tile, k * GM_CUDA_THREADS + threadIdx.x, left, 0);
+            for (uint32_t k = 0; k < flight; k++)
+                v[k] = __ldcg(packs + k * GM_CUDA_THREADS);
 #pragma unroll
-        for (uint32_t k = 0; k < flight; k++)
-#pragma unroll
-            for (uint32_t e = 0; e < E; e++) {
-                const bool valid = (k * GM_CUDA_THREADS + threadIdx.x) * E + e < left;
-                const Key v = pack[k].w[e], key = p.first ? encode(rule, v) : v;
-                const uint32_t digit = valid ? gm_radix_digit(key, p.shift) : GM_RADIX;
-                const bool same = __all_sync(0xffffffffu, digit == __shfl_sync(0xffffffffu, digit, 0)) != 0;
-                if (valid && (!same || threadIdx.x % 32u == 0))
-                    atomicAdd(&row[digit], same ? 32u : 1u);
-            }
+            for (uint32_t k = 0; k < flight; k++)
+                count_pack<Key>(p, rule, gm_pack_of(v[k], Key()), E, row);
+        }
+#pragma unroll 1
+    for (; done < count; done += step) {
+        const uint32_t left = (uint32_t)(count - done < step ? count - done : step), at = threadIdx.x * E;
+        const gm_pack<Key> pack = gm_pack_load<Key>(from + done, threadIdx.x, left, 0);
+        count_pack<Key>(p, rule, pack, at < left ? left - at : 0, row);
     }
 }
 
@@ -138,7 +167,7 @@ template <typename Key> __device__ __noinline__ void chunks_count(struct gm_run 
     const struct gm_job *job = run->job;
     const pass<Key> p = pass_of<Key>(run);
     const struct gm_key_rule rule = sort_rule(job);
-    uint32_t *rows = gm_run_scratch<uint32_t>(run, 0), *row = rows + threadIdx.x / 32u * GM_RADIX;
+    uint32_t *rows = gm_run_scratch<uint32_t>(0), *row = rows + threadIdx.x / 32u * GM_RADIX;
     struct gm_tiles tiles = {0, 0, 0};
     uint64_t chunk, count;
     while (gm_run_next_tile(run, &tiles, &chunk)) {
@@ -192,30 +221,26 @@ template <typename Key> struct move_scratch {
 
 /* One tile of a chunk: sorted by the digit in shared memory, then every key to its place. */
 template <typename Key>
-__device__ __forceinline__ void tile_move(const pass<Key> &p, const struct gm_key_rule &rule, const Key *from,
-                                          uint32_t count, struct move_scratch<Key> *s)
+__device__ __forceinline__ void tile_move(const struct gm_run *run, const Key *from, uint32_t count,
+                                          struct move_scratch<Key> *s)
 {
-    constexpr int ITEMS = SORT_MOVE_BYTES / sizeof(Key) / GM_CUDA_THREADS;
+    constexpr int ITEMS = SORT_MOVE_BYTES / sizeof(Key) / GM_CUDA_THREADS, ahead = GM_PACKS_AHEAD / 2u;
     Key key[ITEMS];
-    uint32_t rank[ITEMS];
-#pragma unroll
-    for (int i = 0; i < ITEMS; i++) {
-        const uint32_t at = gm_radix_index(ITEMS, i);
-        const Key v = at < count ? gm_global_load(from + at) : 0;
-        key[i] = at >= count ? ~(Key)0 : p.first ? encode(rule, v) : v;
-    }
-    gm_radix_rank<ITEMS, Key>(key, rank, p.shift, &s->radix);
+    struct gm_radix_ranks<ITEMS> rank;
+    tile_load<ITEMS, Key>(run->job, key, from, count, run->job->phase == 1u);
+    gm_radix_rank<ITEMS, Key>(key, rank, run->job->phase / 2u * GM_RADIX_BITS, &s->radix);
 #pragma unroll
     for (int i = 0; i < ITEMS; i++)
-        s->key[rank[i]] = key[i];
+        s->key[rank.get(i)] = key[i];
     __syncthreads();
-#pragma unroll
-    for (int i = 0; i < ITEMS; i++) {
-        const uint32_t at = i * GM_CUDA_THREADS + threadIdx.x;
+    const pass<Key> p = pass_of<Key>(run); /* made again rather than kept: registers are short before */
+    const struct gm_key_rule rule = sort_rule(run->job);
+#pragma unroll ahead
+    for (uint32_t at = threadIdx.x; at < count; at += GM_CUDA_THREADS) {
         const Key k = s->key[at];
         const uint32_t d = gm_radix_digit(k, p.shift);
         const uint64_t place = s->places.next[d] + (at - s->radix.start[d]);
-        if (at < count && place < s->places.end[d])
+        if (place < s->places.end[d])
             p.to[place] = p.last ? decode(rule, k) : k;
     }
     __syncthreads();
@@ -229,18 +254,16 @@ template <typename Key> __device__ __noinline__ void chunks_move(struct gm_run *
 {
     constexpr uint32_t each = SORT_MOVE_BYTES / sizeof(Key);
     static_assert(sizeof(struct move_scratch<Key>) <= GM_BLOCK_SCRATCH, "fits");
-    const pass<Key> p = pass_of<Key>(run);
-    const struct gm_key_rule rule = sort_rule(run->job);
-    struct move_scratch<Key> *s = gm_run_scratch<struct move_scratch<Key>>(run, 0);
+    struct move_scratch<Key> *s = gm_run_scratch<struct move_scratch<Key>>(0);
     struct gm_tiles tiles = {0, 0, 0};
     uint64_t chunk, count;
     while (gm_run_next_tile(run, &tiles, &chunk)) {
-        const Key *from = p.from + gm_run_tile(run, chunk, &count);
+        const Key *from = pass_of<Key>(run).from + gm_run_tile(run, chunk, &count);
         places_load(run->job, chunk, &s->places);
         for (uint64_t done = 0; done < count; done += each)
-            tile_move<Key>(p, rule, from + done, (uint32_t)(count - done < each ? count - done : each), s);
+            tile_move<Key>(run, from + done, (uint32_t)(count - done < each ? count - done : each), s);
         __syncthreads();
-        places_close<Key>(&s->places, p.to);
+        places_close<Key>(&s->places, pass_of<Key>(run).to);
         __syncthreads();
     }
 }
@@ -261,7 +284,7 @@ template <typename T, typename Vector> __device__ __forceinline__ void scan_coun
         T before[steps], sum = 0;
 #pragma unroll
         for (uint32_t k = 0; k < steps; k++) /* rows of 256 counts: whole vectors, aligned */
-            x[k].v = first + k * 32u * per < total ? __ldcg((const Vector *)(counts + first + k * 32u * per)) : Vector();
+            x[k].v = first + k * 32u * per < total ? __ldcg((const Vector *)(counts + first) + k * 32u) : Vector();
 #pragma unroll
         for (uint32_t k = 0; k < steps; k++) {
             T own = 0, upto;
@@ -305,13 +328,13 @@ template <typename T, typename Vector> __device__ __forceinline__ void scan_coun
 __device__ __noinline__ void scan_narrow(struct gm_run *run)
 {
     scan_counts<uint32_t, uint4>((uint32_t *)run->job->workspace, GM_RADIX * run->job->tiles,
-                                 gm_run_scratch<uint32_t>(run, 0));
+                                 gm_run_scratch<uint32_t>(0));
 }
 __device__ __noinline__ void scan_wide(struct gm_run *run)
 {
     scan_counts<unsigned long long, ulonglong2>((unsigned long long *)run->job->workspace,
                                                 GM_RADIX * run->job->tiles,
-                                                gm_run_scratch<unsigned long long>(run, 0));
+                                                gm_run_scratch<unsigned long long>(0));
 }
 
 template <typename Key, int ITEMS, int MOST> __device__ __forceinline__ void tile_dispatch(struct gm_run *run)

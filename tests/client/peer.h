@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A scripted daemon for tests of the client library: a thread that accepts one connection after the other and does on each
- * what the test says, with the protocol's own codec. It can do what gridmilld never does.
+ * A scripted daemon for tests of the client library: a thread that accepts one connection after the other and does on
+ * each what the test says, with the protocol's own codec. It can do what gridmilld never does.
  */
 #ifndef GM_TESTS_PEER_H
 #define GM_TESTS_PEER_H

@@ -49,7 +49,7 @@ static void path_of_107_bytes_is_used_whole_and_longer_is_refused(void **state)
     long_path(path, peer.folder, 107);
     assert_int_equal(0, rename(peer.path, path));
     assert_int_equal(GM_OK, open_at(path, &failure));
-    strcat(path, "p");
+    long_path(path, peer.folder, 108);
     assert_int_equal(GM_EINVAL, open_at(path, &failure));
     assert_string_equal("socket", failure.field);
     assert_non_null(strstr(failure.text, "108 bytes; at most 107"));

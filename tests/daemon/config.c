@@ -18,7 +18,7 @@ static char error[GM_CONFIG_ERROR];
 
 static int parse(const char *first, ...)
 {
-    char *argv[ARGS_MAX] = {(char *)(uintptr_t)"gridmilld"};
+    char *argv[ARGS_MAX] = {(char *)(uintptr_t) "gridmilld"};
     enum gm_config_action action;
     int argc = 1;
     va_list args;
@@ -42,9 +42,9 @@ static void every_flag_arrives(void **state)
 {
     (void)state;
     assert_int_equal(parse("--socket", "/tmp/g.sock", "--device", "cpu:3", "--device", "cuda:1", "--device", "cpu",
-                           "--workers", "7", "--workspace", "64m", "--idle-park-ms", "10", "--memory", "2G",
-                           "--quota", "1t", "--drain-ms", "0", "--spin-us", "50", "--log-level", "debug", "--device-program", "/opt/x",
-                           NULL),
+                           "--workers", "7", "--workspace", "64m", "--idle-park-ms", "10", "--memory", "2G", "--quota",
+                           "1t", "--drain-ms", "0", "--spin-us", "50", "--log-level", "debug", "--device-program",
+                           "/opt/x", NULL),
                      GM_CONFIG_RUN);
     assert_string_equal(config.socket, "/tmp/g.sock");
     assert_int_equal(config.devices, 3);
@@ -115,10 +115,10 @@ static void a_gpu_is_named_once(void **state)
 static void too_many_devices_are_refused(void **state)
 {
     (void)state;
-    char *argv[2 + 2 * (GM_DEVICES_MAX + 1)] = {(char *)(uintptr_t)"gridmilld"};
+    char *argv[2 + 2 * (GM_DEVICES_MAX + 1)] = {(char *)(uintptr_t) "gridmilld"};
     enum gm_config_action action;
     for (uint32_t i = 0; i <= GM_DEVICES_MAX; i++)
-        argv[1 + 2 * i] = (char *)(uintptr_t)"--device", argv[2 + 2 * i] = (char *)(uintptr_t)"cpu";
+        argv[1 + 2 * i] = (char *)(uintptr_t) "--device", argv[2 + 2 * i] = (char *)(uintptr_t) "cpu";
     assert_int_equal(gm_config_parse(&config, 1 + 2 * GM_DEVICES_MAX, argv, &action, error), GM_OK);
     assert_int_equal(config.devices, GM_DEVICES_MAX);
     assert_int_equal(gm_config_parse(&config, 3 + 2 * GM_DEVICES_MAX, argv, &action, error), GM_EINVAL);

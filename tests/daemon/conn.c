@@ -177,16 +177,16 @@ static bool read_error(int code)
     struct gm_wire_response response;
     struct gm_problem problem;
     const ssize_t n = recv(peer, bytes, sizeof bytes, 0);
-    return n > 4 && gm_wire_decode_response(bytes + 4, (size_t)n - 4, &response, &problem) == code &&
-           response.failed && response.problem.code == code;
+    return n > 4 && gm_wire_decode_response(bytes + 4, (size_t)n - 4, &response, &problem) == code && response.failed &&
+           response.problem.code == code;
 }
 
 static void bad_lengths_are_answered_and_end_the_connection(void **state)
 {
     const uint32_t lengths[] = {0, GM_FRAME_BYTES_MAX + 1, UINT32_MAX};
     for (size_t i = 0; i < 3; i++) {
-        const uint8_t header[8] = {(uint8_t)(lengths[i] >> 24), (uint8_t)(lengths[i] >> 16),
-                                   (uint8_t)(lengths[i] >> 8), (uint8_t)lengths[i]};
+        const uint8_t header[8] = {(uint8_t)(lengths[i] >> 24), (uint8_t)(lengths[i] >> 16), (uint8_t)(lengths[i] >> 8),
+                                   (uint8_t)lengths[i]};
         if (i != 0)
             assert_int_equal(set_up(state), 0);
         feed(header, sizeof header);
@@ -316,10 +316,8 @@ static void descriptors_travel_with_their_own_frame(void **state)
             char bytes[CMSG_SPACE(sizeof(int))];
         } space;
         struct iovec piece = {.iov_base = bytes, .iov_len = sizes[i] + 6}; /* length, bin 8 header, bytes */
-        struct msghdr message = {.msg_iov = &piece,
-                                 .msg_iovlen = 1,
-                                 .msg_control = space.bytes,
-                                 .msg_controllen = sizeof space.bytes};
+        struct msghdr message = {
+            .msg_iov = &piece, .msg_iovlen = 1, .msg_control = space.bytes, .msg_controllen = sizeof space.bytes};
         assert_int_equal(recvmsg(peer, &message, MSG_CMSG_CLOEXEC), (ssize_t)sizes[i] + 6);
         assert_int_equal(bytes[3], sizes[i] + 2);
         const struct cmsghdr *header = CMSG_FIRSTHDR(&message);

@@ -267,6 +267,94 @@ static void wraps_of_position_and_lap_are_crossed(void **state)
     unsetenv("GRIDMILL_LANE_START");
 }
 
+static void a_job_that_lasts_does_not_hold_up_the_lane(void **state)
+{
+    (void)state;
+    struct gm_wire_response response;
+    daemon_start(&child, "first", NULL);
+    struct client *slow = client_open(&child, false), *quick = client_open(&child, false);
+    send_jobs(slow, 1);
+    stats_wait(&child, "devices.0.queue_depth", 1);
+    for (int sent = 0; sent < 20000; sent += 500) { /* nearly five laps of the lane */
+        send_jobs(quick, 500);
+        assert_int_equal(receive_done(quick, 500, GM_OK), 500);
+    }
+    assert_int_equal(stats_u64(&child, "devices.0.queue_depth"), 1);
+    struct gm_wire_request cancel = request_of(GM_METHOD_CANCEL);
+    cancel.u.cancel.id = 2;
+    client_send(slow, &cancel);
+    assert_true(client_receive(slow, &response));
+    assert_true(client_receive(slow, &response));
+    stats_wait(&child, "devices.0.cancelled", 1);
+    client_close(slow), client_close(quick);
+    assert_int_equal(daemon_stop(&child), 0);
+}
+
+static void several_devices_share_the_work_and_one_death_is_not_the_others(void **state)
+{
+    (void)state;
+    static const char *const three[] = {"--device", "cpu", "--device", "cpu:2", "--device", "cpu", NULL};
+    struct gm_wire_response response;
+    struct gm_problem problem;
+    struct gm_wire_done done;
+    uint64_t handle = 0;
+    daemon_start(&child, "slow", three);
+    struct client *c = client_open(&child, false);
+    send_jobs(c, 300);
+    assert_int_equal(receive_done(c, 300, GM_OK), 300);
+    assert_in_range(stats_u64(&child, "devices.0.done"), 60, 140); /* the shortest queue gets the next job */
+    assert_in_range(stats_u64(&child, "devices.1.done"), 60, 140);
+    assert_in_range(stats_u64(&child, "devices.2.done"), 60, 140);
+    struct gm_wire_request named = request_nop();
+    named.u.submit.has_device = true, named.u.submit.device = 2;
+    client_call(c, &named, &response);
+    assert_int_equal(gm_wire_decode_done(&response, &done, &problem), GM_OK);
+    assert_int_equal(done.device, 2);
+    named.id = 0, named.u.submit.device = 3;
+    client_call(c, &named, &response);
+    assert_int_equal(response.problem.code, GM_ENODEVICE);
+    struct gm_wire_request create = request_of(GM_METHOD_ARENA_CREATE); /* memory of device 1 draws its jobs there */
+    create.u.arena_create.bytes = 4096, create.u.arena_create.device_memory = true;
+    create.u.arena_create.has_device = true, create.u.arena_create.device = 1;
+    client_call(c, &create, &response);
+    assert_int_equal(gm_wire_result_u64(&response, "arena", &handle, &problem), GM_OK);
+    struct gm_wire_request sum = request_of(GM_METHOD_SUBMIT);
+    sum.u.submit.op = GM_OP_sum, sum.u.submit.dtype = GM_DTYPE_f32, sum.u.submit.n = 10, sum.u.submit.buffers = 1;
+    sum.u.submit.buffer[0] = (struct gm_wire_buffer){.place = GM_PLACE_ARENA, .arena = (uint32_t)handle};
+    client_call(c, &sum, &response);
+    assert_int_equal(gm_wire_decode_done(&response, &done, &problem), GM_OK);
+    assert_int_equal(done.device, 1);
+    sum.id = 0, sum.u.submit.has_device = true, sum.u.submit.device = 0;
+    client_call(c, &sum, &response);
+    assert_int_equal(response.problem.code, GM_ENODEVICE);
+    kill((pid_t)stats_u64(&child, "devices.1.pid"), SIGKILL);
+    stats_wait(&child, "daemon.healthy", 0);
+    sum.id = 0, sum.u.submit.has_device = false;
+    client_call(c, &sum, &response);
+    assert_int_equal(response.problem.code, GM_EDEVICELOST);
+    assert_string_equal(response.problem.field, "in[0].arena");
+    send_jobs(c, 100);
+    assert_int_equal(receive_done(c, 100, GM_OK), 100);
+    client_close(c);
+    stats_wait(&child, "daemon.arenas", 0);
+    assert_int_equal(daemon_stop(&child), 0);
+}
+
+static void spinning_loop_serves_and_goes_to_sleep(void **state)
+{
+    (void)state;
+    static const char *const spin[] = {"--spin-us", "200", NULL};
+    daemon_start(&child, "normal", spin);
+    struct client *c = client_open(&child, false);
+    for (int i = 0; i < 20; i++) {
+        send_jobs(c, 500);
+        assert_int_equal(receive_done(c, 500, GM_OK), 500);
+        sleep_ms(2);
+    }
+    client_close(c);
+    assert_int_equal(daemon_stop(&child), 0);
+}
+
 int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -279,6 +367,9 @@ int main(void)
         CASE(stopped_device_is_unresponsive_and_stats_stay_quick),
         CASE(device_that_stays_deaf_is_killed),
         CASE(shared_arena_comes_with_its_descriptor_and_is_sealed),
+        CASE(a_job_that_lasts_does_not_hold_up_the_lane),
+        CASE(several_devices_share_the_work_and_one_death_is_not_the_others),
+        CASE(spinning_loop_serves_and_goes_to_sleep),
         CASE(wraps_of_position_and_lap_are_crossed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -8,12 +8,13 @@
  *   mute           never says ready               fail      says why it cannot start
  *   build          is of another build            exit      exits with status 7 before it is ready
  *   refuse         takes no arena but staging     hang      never completes a job
+ *   first          never completes its first job, but all others
  *   slow           completes a job 2 ms after it came
  *   die            exits at the third job, unanswered; journal says it was started
  *   last           answers the third job and exits at once
  *   garbage        sends a message of a wrong size at the third job
  *   deaf           answers no ping after the first job
- *   stuck          ignores STOP
+ *   stuck          ignores STOP                   nogpu     fails as a GPU, works as a CPU
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -82,7 +83,7 @@ static void start(uint64_t position)
 static void take(uint64_t position, uint64_t n)
 {
     jobs++;
-    if (is("hang") || (is("deaf") && jobs > 1)) {
+    if (is("hang") || (is("deaf") && jobs > 1) || (is("first") && jobs == 1)) {
         held[held_count++] = position;
         return;
     }
@@ -113,6 +114,10 @@ static bool poll_lane(void)
             memcpy(&words[3 * i], g.w, 12);
         }
         const uint64_t position = head;
+        if ((words[GM_W_OP] & 0xffffu) == GM_DESC_SKIP_MARK) {
+            head++;
+            continue;
+        }
         const bool wide = (words[GM_W_OP] >> 24 & GM_FLAG_WIDE) != 0;
         if (wide && gm_load16_sys(&sq[(head + 1) & MASK].g[3]).w[3] != gm_lap(head + 1, lane->slots_log2))
             return any;
@@ -191,15 +196,19 @@ static void ready(void)
                                                 .threads = 1,
                                                 .workspace_bytes = 1 << 20,
                                                 .name = "fake",
-                                                .pid = (uint32_t)getpid()};
+                                                .pid = (uint32_t)getpid(),
+                                                .flags = GM_HELLO_SKIP};
     snprintf(message.u.hello.source_id, sizeof message.u.hello.source_id, "%s", is("build") ? "other" : GM_SOURCE_ID);
     say(&message);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     if (getenv("FAKE_DEVICE") != NULL)
         mode = getenv("FAKE_DEVICE");
+    for (int i = 1; i < argc; i++)
+        if (is("nogpu") && strncmp(argv[i], "cuda", 4) == 0)
+            mode = "fail";
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (is("exit"))
         return 7;

@@ -57,7 +57,9 @@ void daemon_spawn(struct daemon_child *child, const char *mode, const char *cons
     program_path("fake_device", device_path, sizeof device_path);
     list[count++] = daemon_path;
     list[count++] = "--socket", list[count++] = child->socket;
-    list[count++] = "--device", list[count++] = "cpu";
+    const bool own_device = args != NULL && args[0] != NULL && strcmp(args[0], "--device") == 0;
+    if (!own_device)
+        list[count++] = "--device", list[count++] = "cpu";
     list[count++] = "--device-program", list[count++] = device_path;
     list[count++] = "--memory", list[count++] = "64m";
     list[count++] = "--log-level", list[count++] = "debug";
@@ -180,10 +182,8 @@ static bool client_read(struct client *c, uint8_t *bytes, size_t size)
     while (size != 0) {
         struct pollfd ready = {.fd = c->fd, .events = POLLIN};
         struct iovec piece = {.iov_base = bytes, .iov_len = size};
-        struct msghdr message = {.msg_iov = &piece,
-                                 .msg_iovlen = 1,
-                                 .msg_control = control.bytes,
-                                 .msg_controllen = sizeof control.bytes};
+        struct msghdr message = {
+            .msg_iov = &piece, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof control.bytes};
         if (poll(&ready, 1, WAIT_MS) == 0)
             fail_msg("no answer");
         const ssize_t n = recvmsg(c->fd, &message, MSG_CMSG_CLOEXEC);
@@ -244,8 +244,8 @@ struct gm_wire_request request_sum(const float *values, uint64_t n)
     struct gm_wire_request request = request_of(GM_METHOD_SUBMIT);
     request.u.submit.op = GM_OP_sum, request.u.submit.dtype = GM_DTYPE_f32, request.u.submit.n = n;
     request.u.submit.buffers = 1;
-    request.u.submit.buffer[0] = (struct gm_wire_buffer){
-        .place = GM_PLACE_INLINE, .bytes = (const uint8_t *)values, .size = n * sizeof *values};
+    request.u.submit.buffer[0] =
+        (struct gm_wire_buffer){.place = GM_PLACE_INLINE, .bytes = (const uint8_t *)values, .size = n * sizeof *values};
     return request;
 }
 

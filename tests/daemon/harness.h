@@ -29,11 +29,12 @@ struct client {
     int fd;
     uint32_t next_id;
     uint8_t frame[GM_FRAME_HEADER + GM_FRAME_BYTES_MAX];
-    size_t size; /* of the body of the last frame */
+    size_t size;   /* of the body of the last frame */
     int passed_fd; /* -1, or the descriptor that came with it */
 };
 
-/* mode: see fake_device.c. args: more flags, NULL at the end; may be NULL. Does not wait. */
+/* mode: see fake_device.c. args: more flags, NULL at the end; may be NULL; starting with --device they replace the one
+ * cpu device. Does not wait. */
 void daemon_spawn(struct daemon_child *child, const char *mode, const char *const *args);
 /* Spawns and waits until it serves. */
 void daemon_start(struct daemon_child *child, const char *mode, const char *const *args);

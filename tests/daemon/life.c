@@ -124,6 +124,27 @@ static void device_that_does_not_start_ends_the_daemon_with_its_reason(void **st
     start_up_fails_with("build", "is of another build");
 }
 
+static void automatic_device_says_why_it_is_not_the_gpu_and_an_explicit_gpu_has_no_substitute(void **state)
+{
+    (void)state;
+    static const char *const automatic[] = {"--device", "auto", NULL}, *const gpu[] = {"--device", "cuda:0", NULL};
+    char backend[16];
+    daemon_start(&child, "nogpu", automatic);
+    assert_true(daemon_log_has(&child, "device 0: cpu, 1 workers (no GPU: the fake device has no luck)"));
+    stats_text(&child, "devices.0.backend", backend, sizeof backend);
+    assert_string_equal(backend, "cpu");
+    struct client *c = client_open(&child, false);
+    struct gm_wire_request nop = request_nop();
+    struct gm_wire_response response;
+    client_call(c, &nop, &response);
+    assert_false(response.failed);
+    client_close(c);
+    assert_int_equal(daemon_stop(&child), 0);
+    daemon_spawn(&child, "nogpu", gpu);
+    assert_int_equal(daemon_wait(&child), 1);
+    assert_true(daemon_log_has(&child, "error gridmilld: start failed: the fake device has no luck"));
+}
+
 static void signal_while_the_device_starts_ends_at_once(void **state)
 {
     (void)state;
@@ -252,9 +273,8 @@ static uint64_t cpu_ms(pid_t pid)
     assert_non_null(file);
     assert_non_null(fgets(line, sizeof line, file));
     fclose(file);
-    assert_int_equal(sscanf(strrchr(line, ')') + 2, "%*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user,
-                            &kernel),
-                     2);
+    assert_int_equal(
+        sscanf(strrchr(line, ')') + 2, "%*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &kernel), 2);
     return (user + kernel) * 1000u / (uint64_t)sysconf(_SC_CLK_TCK);
 }
 
@@ -300,6 +320,7 @@ int main(void)
         CASE(second_instance_refuses_even_when_the_first_is_stopped),
         CASE(killed_daemon_leaves_no_device_and_restarts_over_its_socket),
         CASE(device_that_does_not_start_ends_the_daemon_with_its_reason),
+        CASE(automatic_device_says_why_it_is_not_the_gpu_and_an_explicit_gpu_has_no_substitute),
         CASE(signal_while_the_device_starts_ends_at_once),
         CASE(sigterm_finishes_accepted_jobs_and_refuses_new_ones),
         CASE(drain_deadline_and_second_signal_fail_the_rest),

@@ -403,6 +403,52 @@ static void every_snapshot_adds_up_under_load(void **state)
     assert_int_equal(daemon_stop(&child), 0);
 }
 
+static void late_client_does_not_wait_for_everything_that_a_greedy_one_sent(void **state)
+{
+    (void)state;
+    struct gm_wire_response response;
+    daemon_start(&child, "slow", NULL); /* 2 ms a job: what the greedy one sends takes two seconds */
+    struct client *greedy = client_open(&child, false), *polite = client_open(&child, false);
+    send_jobs(greedy, 1000);
+    sleep_ms(300); /* the window has adapted to the device */
+    for (int i = 0; i < 5; i++) {
+        struct gm_wire_request nop = request_nop();
+        const uint64_t before = now_ms();
+        client_call(polite, &nop, &response);
+        assert_false(response.failed);
+        assert_true(now_ms() - before < 250);
+    }
+    assert_true(stats_u64(&child, "devices.0.queue_depth") > 300); /* it really was greedy */
+    client_close(greedy), client_close(polite);
+    stats_wait(&child, "devices.0.queue_depth", 0);
+    assert_int_equal(daemon_stop(&child), 0);
+}
+
+static void client_that_does_not_read_is_closed_and_others_are_served(void **state)
+{
+    (void)state;
+    struct gm_wire_response response;
+    daemon_start(&child, "normal", NULL);
+    struct client *deaf = client_open(&child, false), *other = client_open(&child, false);
+    struct gm_wire_request ops = request_of(GM_METHOD_OPS);
+    for (int i = 0; i < 4000; i++) { /* some 2 KB each */
+        uint8_t bytes[128];
+        struct gm_wire_out out = {.bytes = bytes, .capacity = sizeof bytes};
+        ops.id = 100;
+        assert_int_equal(gm_wire_encode_request(&out, &ops), GM_OK);
+        if (send(deaf->fd, bytes, out.size, MSG_NOSIGNAL) < 0)
+            break;
+    }
+    struct gm_wire_request nop = request_nop();
+    client_call(other, &nop, &response);
+    assert_false(response.failed);
+    stats_wait(&child, "daemon.slow_readers", 1);
+    assert_true(daemon_log_has(&child, "slow_reader session="));
+    sleep_ms(1500); /* its buffers are gone */
+    client_close(deaf), client_close(other);
+    assert_int_equal(daemon_stop(&child), 0);
+}
+
 static void malformed_messages_are_answered_counted_and_end_the_session(void **state)
 {
     (void)state;
@@ -437,6 +483,8 @@ int main(void)
         CASE(admin_methods_need_the_admin_socket),
         CASE(out_of_descriptors_served_clients_go_on_and_new_ones_get_in_later),
         CASE(every_snapshot_adds_up_under_load),
+        CASE(late_client_does_not_wait_for_everything_that_a_greedy_one_sent),
+        CASE(client_that_does_not_read_is_closed_and_others_are_served),
         CASE(malformed_messages_are_answered_counted_and_end_the_session),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

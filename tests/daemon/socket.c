@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Lock file and listening sockets: second owner, stale path, foreign path, modes, unlinking. Forks for the second owner.
+ * Lock file and listening sockets: second owner, stale path, foreign path, modes, unlinking. Forks for the second
+ * owner.
  */
 #include "unit.h"
 

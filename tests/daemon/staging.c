@@ -10,7 +10,7 @@
 #include "staging.h"
 
 #define BLOCKS_MAX 4096u
-#define UNIT       (1u << GM_STAGING_BLOCK_LOG2)
+#define UNIT (1u << GM_STAGING_BLOCK_LOG2)
 
 static struct gm_staging staging;
 static uint16_t owner[GM_STAGING_BLOCKS];

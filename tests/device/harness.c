@@ -33,6 +33,12 @@ static const char *backend_name(void)
     return name && *name ? name : "cpu";
 }
 
+static uint32_t env_number(const char *name, uint32_t otherwise)
+{
+    const char *text = getenv(name);
+    return text && *text ? (uint32_t)strtoul(text, NULL, 0) : otherwise;
+}
+
 bool gm_harness_is_cuda(void) { return strcmp(backend_name(), "cuda") == 0; }
 
 const struct gm_backend *gm_harness_backend(void)
@@ -110,8 +116,9 @@ void gm_harness_open(struct gm_harness *h, const struct gm_device_config *config
     c.wake_fd = h->wake_fd;
     if (!c.device)
         c.device = gm_harness_is_cuda() ? "cuda:0" : "cpu";
-    if (!gm_harness_is_cuda() && c.workers == 0)
-        c.workers = 4;
+    if (c.workers == 0)
+        c.workers = env_number("GRIDMILL_TEST_WORKERS", gm_harness_is_cuda() ? 0 : 4);
+    c.plain = env_number("GRIDMILL_TEST_PLAIN", c.plain);
     const int status = h->backend->open(&c, &h->device, &h->hello, h->text);
     if (status == GM_ENODEVICE) {
         fprintf(stderr, "skipped: no %s: %s\n", c.device, h->text);

@@ -51,7 +51,8 @@ struct gm_harness_arena {
 const struct gm_backend *gm_harness_backend(void);
 bool gm_harness_is_cuda(void);
 
-/* config: region and descriptors are filled in. Workers: 4 on the CPU when 0. Exits 77 when there is no such device. */
+/* config: region and descriptors are filled in. Workers, when 0: GRIDMILL_TEST_WORKERS, else 4 on the CPU and all on a
+ * GPU. GRIDMILL_TEST_PLAIN=1: no bulk copies. Exits 77 when there is no such device. */
 void gm_harness_open(struct gm_harness *h, const struct gm_device_config *config);
 void gm_harness_close(struct gm_harness *h);
 

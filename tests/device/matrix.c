@@ -55,7 +55,7 @@ static void describe(const struct gm_seat *seat, char *text, size_t size)
     const struct gm_case *c = &seat->c;
     snprintf(text, size,
              "%s %s n=%llu flags=%u bins=%u values=%016llx,%016llx align=%u,%u end=%d same=%d pattern=%d seed=%llu%s",
-             gm_op_name(c->op), c->dtype ? gm_dtype_name(c->dtype) : "-", (unsigned long long)c->n, c->flags, c->bins,
+             gm_op_name(c->op), gm_op_row(c->op).types ? gm_dtype_name(c->dtype) : "-", (unsigned long long)c->n, c->flags, c->bins,
              (unsigned long long)c->value[0], (unsigned long long)c->value[1], c->align_in, c->align_out, c->at_end,
              c->same_buffer, (int)c->pattern, (unsigned long long)c->seed, seat->device_in.bytes ? " (device)" : "");
 }

@@ -1,5 +1,5 @@
-# Long runs and runs under foreign tools: programs with arguments, over the bed of tools/bench. Small by default, so that
-# they are tests too.
+# Long runs and runs under foreign tools: programs with arguments, over the bed of tools/bench. Small by default, so
+# that they are tests too.
 function(gm_soak name)
   cmake_parse_arguments(S "" "TIMEOUT" "SOURCES;ARGS;LIBS" ${ARGN})
   add_executable(${name} ${S_SOURCES})

@@ -40,7 +40,7 @@ struct soak {
     uint32_t returns[RETURNS]; /* region | SOAK_CHECK when its content is still to be checked */
     uint32_t done, failed;
     struct flight flight[SLOTS];
-    struct gm_granule seen[SLOTS]; /* checker: the completion as it was read; must not change until the slot is reused */
+    struct gm_granule seen[SLOTS]; /* checker: completions as they were read; must stay until the slot is reused */
     /* submitter's own */
     uint16_t free_region[2][SOAK_REGIONS];
     uint32_t free_regions[2];
@@ -57,8 +57,9 @@ static void tell(struct soak *s, uint64_t position, const char *what, struct gm_
     const struct flight *f = &s->flight[position & (SLOTS - 1u)];
     char text[160];
     soak_describe(s->mix, f->job, f->cut, text, sizeof text);
-    fprintf(stderr, "soak_jobs: position %llu: %s: %s; status %d, result %#llx, lap %#x\n", (unsigned long long)position,
-            text, what, gm_completion_status(g), (unsigned long long)gm_completion_result(g), g.w[3]);
+    fprintf(stderr, "soak_jobs: position %llu: %s: %s; status %d, result %#llx, lap %#x\n",
+            (unsigned long long)position, text, what, gm_completion_status(g),
+            (unsigned long long)gm_completion_result(g), g.w[3]);
     fail(s);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * See soak_mix.h. The input holds one stretch per element type; floats have 24 bits and one exponent, so that their sums
- * are exact and every order of adding gives the same bits. Runs once, before the clock starts.
+ * See soak_mix.h. The input holds one stretch per element type; floats are 24-bit fractions of one unit, so that their
+ * sums are exact and every order of adding gives the same bits. Runs once, before the clock starts.
  */
 #include "soak_mix.h"
 

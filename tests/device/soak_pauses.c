@@ -17,11 +17,15 @@
 #include "peers.h"
 #endif
 
-#define WARM_UP       50u
-#define JOBS          64u
-#define NUMBERS       100000u
-#define MAPPED        65536u
-#define GROWTH_BYTES  (UINT64_C(2) << 20) /* allocators settle; a leak of a page a cycle is twice that */
+#define WARM_UP      50u
+#define JOBS         64u
+#define NUMBERS      100000u
+#define MAPPED       65536u
+#if defined(GM_TSAN) || defined(__SANITIZE_ADDRESS__)
+#define GROWTH_BYTES (UINT64_C(1) << 30) /* the tool keeps a history of every thread that ever ran */
+#else
+#define GROWTH_BYTES (UINT64_C(2) << 20) /* allocators settle; a leak of a page a cycle is twice that */
+#endif
 
 struct holdings {
     uint64_t descriptors, threads, resident, device_free;
@@ -74,7 +78,8 @@ static int cycle(struct gm_bed *bed, const uint32_t *sum, uint64_t expected, str
     for (uint32_t i = 0; i < JOBS && status == GM_OK; i++) {
         status = gm_bed_wait(bed, position[i], &completion);
         result = i % 16u == 0 ? expected : 0;
-        if (status == GM_OK && (gm_completion_status(completion) != GM_OK || gm_completion_result(completion) != result)) {
+        if (status == GM_OK &&
+            (gm_completion_status(completion) != GM_OK || gm_completion_result(completion) != result)) {
             snprintf(bed->text, sizeof bed->text, "wrong answer at position %llu", (unsigned long long)position[i]);
             status = GM_EINTERNAL;
         }

@@ -65,7 +65,7 @@ static pid_t start_load(bool wanted)
     if (child == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
 #ifdef GM_BED_CUDA
-        static const volatile int never;
+        static const uint32_t never;
         struct gm_peers peers = {0};
         if (gm_peers_load(&peers, &never, LOAD_US) != 0)
             fprintf(stderr, "soak_starts: load: %s\n", peers.text);

@@ -199,6 +199,16 @@ static void tickets_of_a_wide_phase_carry_their_shares(void **state)
     rig_close(&rig);
 }
 
+/* The word at a place behind the inbox's head. */
+static uint64_t inbox_at(const struct rig *rig, uint32_t i)
+{
+    return gm_inbox_load(&rig->core->inbox[(rig->d->inbox_head + i) & (rig->core->entries_count - 1u)]);
+}
+static bool inbox_holds(const struct rig *rig, uint32_t i)
+{
+    return gm_inbox_valid(rig->core, rig->d->inbox_head + i, inbox_at(rig, i));
+}
+
 static void inbox_has_a_place_for_every_entry(void **state)
 {
     (void)state;
@@ -207,17 +217,16 @@ static void inbox_has_a_place_for_every_entry(void **state)
         const uint32_t entries = 1u << log2;
         open_ring(&rig, 2, log2, 1, LAPS_BEFORE_WRAP);
         for (uint32_t round = 0; round < 8; round++) {
-            assert_false(gm_inbox_valid(rig.core, rig.d->inbox_head, gm_inbox_load(rig.core, rig.d->inbox_head)));
+            assert_false(inbox_holds(&rig, 0));
             for (uint32_t i = 0; i < entries; i++)
                 gm_inbox_push(rig.core, (i + round) & 1u, i);
             for (uint32_t i = 0; i < entries; i++) {
-                const uint64_t word = gm_inbox_load(rig.core, rig.d->inbox_head + i);
-                assert_true(gm_inbox_valid(rig.core, rig.d->inbox_head + i, word));
+                const uint64_t word = inbox_at(&rig, i);
+                assert_true(inbox_holds(&rig, i));
                 assert_int_equal(word & 0xfffu, i);
                 assert_int_equal((uint32_t)word >> 31, (i + round) & 1u);
             }
-            assert_false(gm_inbox_valid(rig.core, rig.d->inbox_head + entries,
-                                        gm_inbox_load(rig.core, rig.d->inbox_head + entries)));
+            assert_false(inbox_holds(&rig, entries));
             rig.d->inbox_head += entries;
         }
         rig_close(&rig);

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Installs the build into a temporary prefix, compiles client/examples/sort.c as a user would (pkg-config: shared and static;
-# CMake: find_package) and runs it against the installed daemon. usage: example.sh BUILD_DIR SOURCE_DIR CC
+# Installs the build into a temporary prefix, compiles client/examples/sort.c as a user would (pkg-config: shared and
+# static; CMake: find_package) and runs it against the installed daemon. usage: example.sh BUILD_DIR SOURCE_DIR CC
 set -euo pipefail
 build=$1 source=$2 cc=$3
 work=$(mktemp -d /tmp/gm-e2e-XXXXXX)
@@ -27,17 +27,17 @@ if [ -f "$source/README.md" ]; then
   done
 fi
 
-DESTDIR=$work cmake --install "$build" >"$work/install.log" || { cat "$work/install.log"; fail "install"; }
-prefix=$work$(sed -n 's/^CMAKE_INSTALL_PREFIX:[A-Z]*=//p' "$build/CMakeCache.txt")
+prefix=$work/prefix
+cmake --install "$build" --prefix "$prefix" >"$work/install.log" 2>&1 || { cat "$work/install.log"; fail "install"; }
 pc=$(dirname "$(find "$prefix" -name gridmill.pc)")
 library=$(dirname "$pc")
-export PKG_CONFIG_PATH=$pc PKG_CONFIG_SYSROOT_DIR=$work
+devices=$(dirname "$(find "$prefix" -name gridmill-device-cpu)")
+export PKG_CONFIG_PATH=$pc
 cd "$work"
 # The example is written for readers; as a program it must still compile without a warning.
 read -r -a flags <<<"$(pkg-config --cflags --libs gridmill)"
 "$cc" -std=c11 -Wall -Wextra -Werror -o shared "$source/client/examples/sort.c" "${flags[@]}"
 read -r -a cflags <<<"$(pkg-config --cflags gridmill)"
-unset PKG_CONFIG_SYSROOT_DIR
 read -r -a private <<<"$(pkg-config --libs --static gridmill | tr ' ' '\n' | grep -vE '^-L|gridmill' | tr '\n' ' ')"
 "$cc" -std=c11 -o static "$source/client/examples/sort.c" "${cflags[@]}" "$library/libgridmill.a" "${private[@]}"
 objdump -p shared | grep -q 'NEEDED.*libgridmill\.so\.0$' || fail "the program does not ask for libgridmill.so.0"
@@ -58,7 +58,7 @@ cmake -S package -B package/build -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_C_COMPIL
 cmake --build package/build >cmake.log 2>&1 || { cat cmake.log; fail "CMake package"; }
 
 export GRIDMILL_SOCKET=$work/s LD_LIBRARY_PATH=$library
-"$prefix/sbin/gridmilld" --device "${GRIDMILL_TEST_DEVICE:-cpu}" 2>log &
+"$prefix/sbin/gridmilld" --device "${GRIDMILL_TEST_DEVICE:-cpu}" --device-program "$devices" 2>log &
 daemon=$!
 for _ in $(seq 500); do
   "$prefix/bin/gridmill" run nop >/dev/null 2>&1 && break

@@ -58,7 +58,8 @@ static void program_path(char *out, size_t size)
 
     assert_in_range(n, 1, size - 20);
     out[n] = '\0';
-    strcpy(strrchr(out, '/') + 1, "gridmilld");
+    char *const name = strrchr(out, '/') + 1;
+    snprintf(name, size - (size_t)(name - out), "gridmilld");
 }
 
 void daemon_init(struct daemon *d)
@@ -248,7 +249,8 @@ static const msgpack_object *step(const msgpack_object *object, const char *name
 }
 
 /* Finds a figure and hands it to take while its memory is there. */
-static void with_stat(struct gm_client *client, const char *path, void (*take)(const msgpack_object *, void *), void *to)
+static void with_stat(struct gm_client *client, const char *path, void (*take)(const msgpack_object *, void *),
+                      void *to)
 {
     msgpack_unpacked unpacked;
     void *bytes;

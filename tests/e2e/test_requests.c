@@ -115,8 +115,8 @@ static void refusals_name_the_field(void **state)
 static void places_in_arenas_are_checked(void **state)
 {
     (void)state;
-    assert_refused(P("op", SUM, "dtype", U32, "n", "01", "in", IN_ARENA("01", "00")), GM_EARENA, "in[0]");
-    assert_refused(P("op", SUM, "dtype", U32, "n", "01", "in", IN_ARENA("ceffffffff", "00")), GM_EARENA, "in[0]");
+    assert_refused(P("op", SUM, "dtype", U32, "n", "01", "in", IN_ARENA("01", "00")), GM_EARENA, "in[0].arena");
+    assert_refused(P("op", SUM, "dtype", U32, "n", "01", "in", IN_ARENA("ceffffffff", "00")), GM_EARENA, "in[0].arena");
     assert_refused(P("op", SUM, "dtype", U32, "n", "01", "in", IN_ARENA("01", "02")), GM_EALIGN, "in[0].offset");
     assert_refused(P("op", SUM, "dtype", U32, "n", "01", "in", IN_ARENA("01", "cffffffffffffffffc")), GM_EBOUNDS,
                    "in[0].offset");

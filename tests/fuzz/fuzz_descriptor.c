@@ -44,6 +44,7 @@ static struct {
     uint32_t acks[1u << TICKETS], journal[SLOTS];
     _Alignas(128) struct gm_entry entries[1u << ENTRIES];
 } m;
+static uint8_t scratch[(size_t)GM_ENTRY_SCRATCH << ENTRIES]; /* handed out, never touched */
 
 static void open_all(void)
 {
@@ -58,6 +59,7 @@ static void open_all(void)
     m.core.acks = m.acks;
     m.core.inbox = m.inbox;
     m.core.entries = m.entries;
+    m.core.scratch = scratch;
     m.core.admin_header = &m.admin;
     m.core.admin_sq = m.admin_sq;
     m.core.admin_cq = m.admin_cq;

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Writes the seed corpus that follows from the tables: a good request for every method, op, type and placement, the
- * responses to them, and a good descriptor for every op and type. Usage: fuzz_seeds DIRECTORY. One thread; some hundred small files.
+ * responses to them, and a good descriptor for every op and type. Usage: fuzz_seeds DIRECTORY. One thread; some
+ * hundred small files.
  */
+#include "lane.h"
 #include "message.h"
 
 #include <errno.h>

@@ -33,7 +33,7 @@ inline lane_submit()
         held[p % SLOTS] = j;
         lap[p % SLOTS] = LAP(p, SLOTS);
         if
-        :: cancels > 0 && j == CANCEL_JOB -> cancel_pos = p
+        :: j == CANCEL_JOB -> cancel_pos = p
         :: else
         fi;
         NEXT(p, SLOTS);
@@ -44,7 +44,7 @@ inline lane_submit()
         j = 0;
         sent++
     };
-#if SLEEP
+#if PARKS
 # ifndef MUT_NO_FENCE
     f = asleep[l];
 # endif
@@ -91,6 +91,22 @@ inline reap(s)
 # define NONE_USED !ent[0].used
 #endif
 
+/* Says how much it has reaped and that it wants to be woken for more, then looks once more, then sleeps. */
+#define ANSWERED(s) (held[s] < TAIL && cq[l * SLOTS + s].lap == lap[s])
+inline rest()
+{
+    d_step { !ANSWERED(0) && !ANSWERED(1) && got < sent -> wait_reaped = got; wait_armed = true };
+    if
+    :: ANSWERED(0) || ANSWERED(1)
+    :: else ->
+        if
+        :: d_step { wake -> wake = false }
+        :: d_step { events > 0 -> events-- }
+        fi
+    fi;
+    wait_armed = false
+}
+
 proctype client(byte l)
 {
     byte p = LANE_START, sent = 0, got = 0, j = 0, q = 0, w = 0;
@@ -103,6 +119,9 @@ proctype client(byte l)
 #if SLOTS > 2
     :: reap(2)
     :: reap(3)
+#endif
+#if WAKE
+    :: rest()
 #endif
     :: got == JOBS -> break
     od;

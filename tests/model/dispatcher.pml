@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The dispatcher: inbox_take(), publish(), poll(), check(), start(), cancel(), pause(), relaunch(), park(). It never
- * waits, except for the workers to come home at a pause. Included by model.pml.
+ * The dispatcher: publish(), inbox_take(), poll(), check(), start(), cancel(), pause(), relaunch(), park(). It never waits,
+ * except for the workers to come home at a pause. Included by model.pml.
  */
 
 /* A position may be published when the one before it in the same slot has been read: per slot, because workers read out
@@ -26,8 +26,8 @@ inline publish_slot(e_, share_, gen_)
     }
 }
 
-/* The shares of a phase take consecutive positions: the dispatcher does nothing else in between. Without room the
- * guard of TRY_PUBLISH is false and another step of the turn is taken. */
+/* Puts out the phase of entry e. There is room for it: that was the guard of whoever calls. Its shares take consecutive
+ * positions, because the dispatcher does nothing else in between. */
 inline publish()
 {
     d_step {
@@ -40,62 +40,61 @@ inline publish()
         ent[e].bar = 0; /* shares that left on the abort word have not taken their arrival back */
 #endif
         ent[e].met = 0;
-        ent[e].ready = false;
         live = live + n;
         assert(live <= RING) /* what credit is for */
-    }
+    };
+#ifdef MUT_GANG_PIECES
+    publish_slot(e, 0, ent[e].gen);
+    d_step { ent[e].half = (n > 1); n = 0; e = 0 }
+#else
     do
     :: i < n -> publish_slot(e, i, ent[e].gen); i++
     :: d_step { i == n -> i = 0; n = 0; e = 0 }; break
     od
-}
-
-#ifdef MUT_GANG_PIECES
-/* A share at a time, and back to the turn: the rest follows when there is room again. */
-# define TRY_PUBLISH(x) \
-    :: d_step { ent[x].ready && ROOM(1) -> e = x; n = WIDTH(KIND(ent[x].job), ent[x].phase); \
-            if :: pieces[x] == 0 -> ent[x].left = n; ent[x].due = (1 << n) - 1; ent[x].next = 0; ent[x].flags = 0; \
-                ent[x].bar = 0; ent[x].met = 0; live = live + n :: else fi; \
-            i = pieces[x]; pieces[x] = (i + 1) % n; ent[x].ready = pieces[x] != 0 }; \
-        publish_slot(e, i, ent[e].gen); d_step { i = 0; n = 0; e = 0 }
-#else
-# define TRY_PUBLISH(x) \
-    :: d_step { ent[x].ready && ROOM(WIDTH(KIND(ent[x].job), ent[x].phase)) -> e = x }; publish()
 #endif
+}
+/* MUT_GANG_PIECES: the second share of a phase, at some later turn. */
+#define SECOND_PIECE(x) :: d_step { ent[x].half && ROOM(1) -> ent[x].half = false; e = x }; publish_slot(e, 1, ent[e].gen); e = 0
 
-/* Takes the oldest message, if its writer has finished. */
-inline inbox_take()
+/* Takes the oldest message, if its writer has finished. A phase that finds no room stays, and what is behind it too. */
+#define MESSAGE(m) (inbox[in_head % PLACES].lap == LAP(in_head, PLACES) && inbox[in_head % PLACES].msg == m)
+#define SENDER inbox[in_head % PLACES].entry
+inline take_message()
+{
+    e = SENDER;
+    assert(ent[e].used && inbox[in_head % PLACES].gen == ent[e].gen); /* no stale message */
+    NEXT(in_head, PLACES)
+}
+inline inbox_take_next()
 {
     d_step {
-        inbox[in_head % PLACES].lap == LAP(in_head, PLACES) ->
-        e = inbox[in_head % PLACES].entry;
-        assert(ent[e].used && inbox[in_head % PLACES].gen == ent[e].gen); /* no stale message */
-        if
-        :: inbox[in_head % PLACES].msg == MSG_NEXT -> ent[e].phase++; ent[e].ready = true
-        :: else ->
+        MESSAGE(MSG_NEXT) && ROOM(WIDTH(KIND(ent[SENDER].job), ent[SENDER].phase + 1)) ->
+        take_message();
+        ent[e].phase++
+    };
+    publish()
+}
+inline inbox_take_done()
+{
+    d_step {
+        MESSAGE(MSG_DONE) ->
+        take_message();
+        completed++;
 #ifndef MUT_NO_CREDIT
-            credit = credit - WIDEST(KIND(ent[e].job));
+        credit = credit - WIDEST(KIND(ent[e].job));
 #endif
-            /* Leaves nothing of the job behind, which also keeps the number of states down. */
-            ent[e].used = false; ent[e].abort = false; ent[e].skipped = false; ent[e].phase = 0; ent[e].job = 0;
-            ent[e].lane = 0; ent[e].pos = 0; ent[e].next = 0; ent[e].flags = 0; ent[e].met = 0;
-            ent[e].bar_phase = 0;
+        /* Leaves nothing of the job behind, which also keeps the number of states down. */
+        ent[e].used = false; ent[e].abort = false; ent[e].skipped = false; ent[e].phase = 0; ent[e].job = 0;
+        ent[e].lane = 0; ent[e].pos = 0; ent[e].next = 0; ent[e].flags = 0; ent[e].met = 0;
+        ent[e].bar_phase = 0;
 #ifndef MUT_BARRIER_DIRTY
-            ent[e].bar = 0;
+        ent[e].bar = 0;
 #endif
-            ent[e].gen = (ent[e].gen + 1) % GENS
-        fi;
-        e = 0;
-        NEXT(in_head, PLACES)
+        e = 0
     }
 }
 
 #define SOMETHING(x) (sq0[SLOT(x, head[x])].lap == LAP(head[x], SLOTS))
-#if LANES > 1
-# define ANYTHING (SOMETHING(0) || SOMETHING(1))
-#else
-# define ANYTHING SOMETHING(0)
-#endif
 
 /* Reads each granule once, into a private copy, and takes the descriptor only when every granule carries this lap.
  * Otherwise the copy is dropped, and all of it is read again at a later turn. */
@@ -107,7 +106,7 @@ inline inbox_take()
 #endif
 inline poll(l_)
 {
-    d_step { priv == NONE && SOMETHING(l_) -> l = l_; a = sq0[SLOT(l, head[l])].job };
+    d_step { priv == NONE && !stopping && SOMETHING(l_) -> l = l_; a = sq0[SLOT(l, head[l])].job };
     if
     :: d_step { HAS_SECOND -> b = sq1[SLOT(l, head[l])].job }
     :: else -> a = NONE
@@ -155,7 +154,7 @@ progress_not_yet: /* the client is between two stores */
 inline refuse(status_)
 {
     complete(l, AT, priv, status_);
-    d_step { ADVANCE; priv = NONE; l = 0 }
+    d_step { ADVANCE; completed++; priv = NONE; l = 0; drop = (status_ == CANCELLED -> NONE : drop) }
 }
 
 #define FREE0 !ent[0].used
@@ -176,11 +175,14 @@ inline refuse(status_)
 # define CREDIT(k) (credit + WIDEST(k) <= RING)
 #endif
 
-/* Reserves whatever the job will ever need; the head moves here and not in poll(), so a descriptor that was read and
- * not started is read again after a relaunch. */
+/* Reserves whatever the job will ever need, and publishes its first phase. The head moves here and not in poll(), so a
+ * descriptor that was read and not started is read again after a relaunch. */
+#define DROPPED (priv == CANCEL_JOB && drop == AT)
+#define CAN_START (check(priv) && !DROPPED && !stopping && FREE && CREDIT(KIND(priv)) && ROOM(WIDTH(KIND(priv), 0)))
 inline start()
 {
     d_step {
+        priv != NONE && CAN_START ->
 #ifdef MUT_REREAD
         priv = sq0[SLOT(l, head[l])].job;
 #endif
@@ -191,41 +193,45 @@ inline start()
         assert(credit <= RING);
 #endif
         ent[e].used = true;
+        ent[e].gen = (ent[e].gen + 1) % GENS;
         ent[e].job = priv;
         ent[e].lane = l;
         ent[e].pos = AT;
-        ent[e].ready = true;
-        if
-        :: priv == CANCEL_JOB && cancels > 0 -> went_entry = e; went_gen = ent[e].gen
-        :: else
-        fi;
         ADVANCE;
         priv = NONE;
-        e = 0;
         l = 0
-    }
+    };
+    publish()
 }
 
-/* Names a job by its lane position. Not yet started: remembered, and answered where it would have started. Started: the
- * slot's note says which entry it got, and that entry is the job's only while the generation is the same. */
+/* Names a job by lane and position; the lap in the position is its generation. In flight: its abort word is set. Not yet
+ * started: remembered, and answered where it would have started. Over: not found. */
+#define CANCEL_LANE (CANCEL_JOB / JOBS)
+#ifdef MUT_NO_GEN
+# define NAMED(x) (ent[x].used && ent[x].lane == CANCEL_LANE && ent[x].pos % SLOTS == cancel_pos % SLOTS)
+#else
+# define NAMED(x) (ent[x].used && ent[x].lane == CANCEL_LANE && ent[x].pos == cancel_pos)
+#endif
 inline cancel()
 {
     d_step {
         cancels > 0 && cancel_pos != NONE ->
         cancels--;
         if
-        :: went_entry == NONE -> drop = true
+        :: NAMED(0) -> ent[0].abort = true
+#if ENTRIES > 1
+        :: NAMED(1) -> ent[1].abort = true
+#endif
+#if ENTRIES > 2
+        :: NAMED(2) -> ent[2].abort = true
+#endif
         :: else ->
             if
-#ifdef MUT_NO_GEN
-            :: ent[went_entry].used -> ent[went_entry].abort = true
-#else
-            :: ent[went_entry].used && ent[went_entry].gen == went_gen -> ent[went_entry].abort = true
-#endif
+            :: (cancel_pos + TURN(SLOTS) - head[CANCEL_LANE]) % TURN(SLOTS) < SLOTS -> drop = cancel_pos
             :: else
             fi
         fi;
-        cancel_pos = NONE; went_entry = NONE; went_gen = 0
+        cancel_pos = NONE
     }
 }
 
@@ -255,60 +261,81 @@ inline relaunch()
 #ifdef MUT_HEAD_EARLY
         at = 0;
 #endif
+        stopping = false;
         halted = 0;
         life = 1 - life
     }
 }
 
-inline flag_lanes(up)
+/* The flags of the lanes, then the one that the host and the workers look at. */
+inline park_flag(up)
 {
     do
     :: i < LANES -> asleep[i] = up; i++
     :: d_step { i == LANES -> i = 0 }; break
-    od
+    od;
+    asleep_admin = up
 }
 
-/* First the flags, then the last look at the lanes (with a store-load fence between, as in the client): one of the two
- * sides sees the other. Only with no job in flight, because nobody rings for a phase that waits in the inbox. The host
- * waits for the bell with the kernel gone, and the flags are down before the next poll. */
+/* The kernel returns to sleep behind stop tickets and the host starts it again; or, with PARK_IN_FLIGHT (the CPU
+ * backend), the dispatcher sleeps on the doorbell alone, and a worker that pushes into the inbox rings too. */
+inline sleep()
+{
+#if PARK_IN_FLIGHT
+    skip;
+end_asleep:
+    d_step { doorbell -> doorbell = false }
+#else
+    pause();
+    gone = true;
+end_parked:
+    d_step { life != seen -> seen = life }
+#endif
+}
+
+/* First the flags, then the last look at lanes and inbox (with a store-load fence between, as in the client): one of the
+ * two sides sees the other. The flags are down again before the next poll. */
 inline park()
 {
 #ifndef MUT_FLAG_LATE
-    flag_lanes(true);
+    park_flag(true);
 #endif
     do
     :: i < LANES && !SOMETHING(i) -> i++
     :: else -> break
     od;
     if
-    :: d_step { i == LANES -> i = 0 };
+    :: i == LANES && inbox[in_head % PLACES].lap != LAP(in_head, PLACES) ->
+        i = 0;
 #ifdef MUT_FLAG_LATE
-        flag_lanes(true);
+        park_flag(true);
 #endif
-        pause();
-end_parked:
-        (doorbell);
-        doorbell = false;
-        flag_lanes(false);
-        relaunch()
-    :: d_step { i < LANES -> i = 0 };
-        flag_lanes(false)
-    fi
+        sleep()
+    :: else -> i = 0
+    fi;
+    park_flag(false)
 }
 
-#ifdef MUT_PARK_BUSY
-# define NOTHING_IN_FLIGHT true
+/* Nobody rings for a phase that waits in the inbox of a GPU, so there only with nothing in flight. */
+#if PARK_IN_FLIGHT || defined(MUT_PARK_BUSY)
+# define MAY_PARK true
 #else
-# define NOTHING_IN_FLIGHT NONE_USED
+# define MAY_PARK NONE_USED
+#endif
+
+/* A client that says it sleeps is woken when more is complete than it has reaped; once for each sleep. It may have reaped
+ * what is not counted here yet, so "more" is not "different". What was read of its granule may be old by now. */
+#ifdef MUT_WAKE_DIFFERENT
+# define MORE (completed != reaped)
+#else
+# define MORE (completed > reaped)
 #endif
 
 /* One step of a turn after another, in any order: the proof does not lean on policy. Guards stand for "try, else skip". */
 proctype dispatcher()
 {
-    byte priv = NONE, l = 0, a = 0, b = 0, e = 0, n = 0, i = 0;
-#ifdef MUT_GANG_PIECES
-    byte pieces[ENTRIES];
-#endif
+    byte priv = NONE, l = 0, a = 0, b = 0, e = 0, n = 0, i = 0, reaped = 0;
+    bool seen = false, armed = false;
 #ifdef MUT_HEAD_EARLY
     byte at = 0;
 #endif
@@ -317,21 +344,19 @@ proctype dispatcher()
 #endif
 end_idle:
     do
-    :: inbox_take()
-    TRY_PUBLISH(0)
-#if ENTRIES > 1
-    TRY_PUBLISH(1)
-#endif
-#if ENTRIES > 2
-    TRY_PUBLISH(2)
-#endif
+    :: inbox_take_next()
+    :: inbox_take_done()
     :: poll(0)
 #if LANES > 1
     :: poll(1)
 #endif
     :: priv != NONE && !check(priv) -> refuse(REFUSED)
-    :: priv != NONE && check(priv) && drop && priv == CANCEL_JOB -> drop = false; refuse(CANCELLED)
-    :: priv != NONE && check(priv) && !(drop && priv == CANCEL_JOB) && FREE && CREDIT(KIND(priv)) -> start()
+    :: priv != NONE && check(priv) && DROPPED -> refuse(CANCELLED)
+    :: start()
+#ifdef MUT_GANG_PIECES
+    SECOND_PIECE(0)
+    SECOND_PIECE(1)
+#endif
 #if CANCELS
     :: cancel()
 #endif
@@ -344,10 +369,15 @@ end_idle:
         :: else
         fi
 #elif PAUSES
-    :: d_step { pauses > 0 && ROOM(WORKERS) -> pauses-- }; pause(); relaunch()
+    :: d_step { pauses > 0 && !stopping -> pauses--; stopping = true }
+    :: stopping && ROOM(WORKERS) -> pause(); relaunch()
 #endif
-#if SLEEP
-    :: priv == NONE && NOTHING_IN_FLIGHT && !ANYTHING && ROOM(WORKERS) -> park()
+#if PARKS
+    :: d_step { parks > 0 && priv == NONE && MAY_PARK && ROOM(WORKERS) -> parks-- }; park()
+#endif
+#if WAKE
+    :: d_step { armed != wait_armed || reaped != wait_reaped -> armed = wait_armed; reaped = wait_reaped }
+    :: d_step { armed && MORE && wake_sent != reaped -> wake = true; wake_sent = reaped }
 #endif
     od
 }

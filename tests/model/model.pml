@@ -77,7 +77,7 @@ byte credit = 0;          /* dispatcher: ring credit in use */
 byte live = 0;            /* ghost: tickets published whose share has not arrived */
 byte acked = 0;           /* ghost, and what MUT_ACK_COUNT goes by: tickets read so far, same modulus as tail */
 
-/* Entries. `gen` moves when the entry is given back, so whatever still names the old job is stale from then on. */
+/* Entries. `gen` moves with every job that gets the entry; a ticket carries it. */
 typedef entry_t {
     byte job, lane, pos, gen, phase;
     byte left;            /* shares of this phase that have not arrived */
@@ -86,7 +86,7 @@ typedef entry_t {
     byte bar;             /* barrier: shares that wait */
     byte met;             /* ghost: shares that came to a barrier of this phase */
     byte due;             /* ghost: shares published and not taken */
-    bool bar_phase, used, ready, abort, skipped
+    bool bar_phase, used, abort, skipped, half /* half: MUT_GANG_PIECES only */
 };
 entry_t ent[ENTRIES];
 #define GENS 4
@@ -96,21 +96,32 @@ entry_t ent[ENTRIES];
 #define MSG_NEXT 1
 #define MSG_DONE 2
 typedef place_t {
-    byte lap, entry, gen, msg
+    byte lap, entry, msg, gen /* gen: ghost */
 };
 place_t inbox[PLACES];
 byte in_tail = INBOX_START; /* workers reserve by fetch-add */
 byte in_head = INBOX_START; /* dispatcher */
 
-/* Where a started job of a lane slot went, as the dispatcher notes it for cancel. */
-byte went_entry = NONE, went_gen, cancel_pos = NONE;
-bool drop = false; /* cancelled before it was polled */
-byte cancels = CANCELS, pauses = PAUSES; /* admin descriptors still to come, at any turn */
+/* Admin descriptors still to come, at any turn. */
+byte cancels = CANCELS, pauses = PAUSES;
+byte cancel_pos = NONE; /* position that is to be cancelled, from its submission on */
+byte drop = NONE;       /* cancelled before it was started */
+bool stopping = false;  /* a stop was asked for, its tickets are not out yet */
 
 byte halted = 0;        /* workers that met at the end of the kernel */
+bool gone = false;      /* the kernel has returned, to sleep */
 bool life = 0;          /* launch number */
-bool asleep[LANES], doorbell = false;
 bool stop_flag = false; /* the MUT_STOP_FLAGs only */
+
+/* Sleep of the device: a flag for each lane and one for the host and the workers, and the doorbell's eventfd. */
+bool asleep[LANES], asleep_admin = false, doorbell = false;
+byte parks = PARKS; /* times of idleness: traffic may leave none after the last one */
+
+/* Sleep of a client: its wait granule, what the dispatcher counts, and the client's eventfd. */
+bool wait_armed = false, wake = false;
+byte wait_reaped = 0, completed = 0, wake_sent = NONE;
+byte events = WAKE; /* other things that the client wakes for */
+
 int answered = 0;       /* ghost: set of lane positions with a completion */
 
 /* One 16-byte store; the slot stays the job's until the client has read it, so nobody waits. */
@@ -128,6 +139,7 @@ inline complete(l_, p_, j_, status_)
 #include "client.pml"
 #include "dispatcher.pml"
 #include "worker.pml"
+#include "host.pml"
 
 init
 {
@@ -160,6 +172,9 @@ init
     }
     atomic {
         run dispatcher();
+#if PARKS && !PARK_IN_FLIGHT
+        run host();
+#endif
         do
         :: i < WORKERS -> run worker(); i++
         :: else -> break

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Sizes and job mixes, one preset per run of the checker. Job i of lane l is J(l * JOBS + i). Small on purpose: lanes of
- * two slots (but one) and rings of two or four, so that every index wraps and somebody always has to wait.
+ * two or four slots and rings of two or four, so that every index wraps and somebody always has to wait.
  */
 #if defined(P_LANE) /* descriptors of one slot and of two, a bad one among them */
 # define JOBS 5
@@ -21,15 +21,19 @@
 # define J0 TWO
 # define J1 NOP
 # define J4 BAD
-#elif defined(P_RING) /* more workers than slots, so tickets are drawn far ahead and read out of order */
-# define JOBS 5
-# define WORKERS 3
+#elif defined(P_RING) || defined(P_RING3) /* tickets are drawn far ahead of what is published, and read out of order */
+# define SLOTS 4
+# define JOBS 4
+# ifdef P_RING3
+#  define WORKERS 3
+# else
+#  define WORKERS 2
+# endif
 # define ENTRIES 2
 # define J0 NOP
 # define J1 NOP
 # define J2 NOP
 # define J3 PAIR
-# define J4 NOP
 #elif defined(P_PHASES) /* next phases and new jobs compete for the ring */
 # define JOBS 4
 # define WORKERS 2
@@ -59,14 +63,13 @@
 # define J2 NOP
 # define J3 GANG
 #elif defined(P_PAUSE) /* twice: phases wait in the inbox and jobs in the lane while the grid is away */
-# define JOBS 4
+# define JOBS 3
 # define WORKERS 2
 # define ENTRIES 2
 # define PAUSES 2
 # define J0 TWO
 # define J1 NOP
-# define J2 NOP
-# define J3 TWO
+# define J2 TWO
 #elif defined(P_CANCEL) /* of a scan, at any moment from its submission to long after its end */
 # define JOBS 4
 # define WORKERS 2
@@ -74,8 +77,8 @@
 # define CANCELS 1
 # define CANCEL_JOB 0
 # define J0 SCAN
-# define J1 NOP
-# define J2 BAD
+# define J1 BAD
+# define J2 NOP
 # define J3 NOP
 #elif defined(P_CANCEL_GANG) /* of a gang, with its entry reused by another */
 # define JOBS 3
@@ -90,16 +93,32 @@
 # define JOBS 2
 # define WORKERS 2
 # define ENTRIES 1
-# define SLEEP 1
+# define PARKS 2
 # define J0 NOP
 # define J1 TWO
 #elif defined(P_SLEEP_LANES) /* one lane speaks up while the other is looked at */
 # define LANES 2
-# define JOBS 2
-# define WORKERS 1
+# define JOBS 1
+# define WORKERS 2
 # define ENTRIES 1
-# define SLEEP 1
+# define PARKS 2
 # define J0 NOP
+#elif defined(P_SLEEP_CPU) /* the dispatcher sleeps while workers run */
+# define JOBS 2
+# define WORKERS 2
+# define ENTRIES 2
+# define PARKS 2
+# define PARK_IN_FLIGHT 1
+# define J0 TWO
+# define J1 NOP
+#elif defined(P_WAKE) /* the client sleeps until completions come */
+# define JOBS 3
+# define WORKERS 2
+# define ENTRIES 2
+# define WAKE 1
+# define J0 NOP
+# define J1 NOP
+# define J2 BAD
 #elif defined(P_LANES) /* two lanes share entries and credit */
 # define LANES 2
 # define JOBS 2
@@ -143,8 +162,14 @@
 # define CANCELS 0
 # define CANCEL_JOB NONE
 #endif
-#ifndef SLEEP
-# define SLEEP 0
+#ifndef PARKS
+# define PARKS 0
+#endif
+#ifndef PARK_IN_FLIGHT
+# define PARK_IN_FLIGHT 0
+#endif
+#ifndef WAKE
+# define WAKE 0
 #endif
 #ifndef SCRIBBLE
 # define SCRIBBLE 0
@@ -160,4 +185,7 @@
 #endif
 #ifndef J4
 # define J4 NOP
+#endif
+#if PAUSES && PARKS
+# error "a dispatcher that is started by the host and by itself would need one count of launches"
 #endif

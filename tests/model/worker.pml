@@ -40,9 +40,24 @@ inline meet()
     }
 }
 
+/* The push before, the look at the flag after (with a store-load fence between). */
+inline ring_bell()
+{
+#ifndef MUT_PUSH_NO_FENCE
+    f = asleep_admin;
+#endif
+    if
+    :: f -> doorbell = true; f = false
+    :: else
+    fi
+}
+
 /* Reserves a place, then fills it; between the two the dispatcher sees the place as empty and goes on. */
 inline inbox_push(msg_)
 {
+#ifdef MUT_PUSH_NO_FENCE
+    f = asleep_admin;
+#endif
     d_step {
         k = in_tail;
         NEXT(in_tail, PLACES);
@@ -54,7 +69,10 @@ inline inbox_push(msg_)
         inbox[k % PLACES].msg = msg_;
         inbox[k % PLACES].lap = LAP(k, PLACES);
         k = 0
-    }
+    };
+#if PARK_IN_FLIGHT
+    ring_bell()
+#endif
 }
 
 /* Back in the next launch, with fresh registers and a fresh ticket. */
@@ -88,7 +106,7 @@ inline run_tiles()
             d_step { ent[e].skipped = true; ent[e].flags = ent[e].flags | (1 << k) }
 #endif
 #ifdef MUT_SKIP_ARRIVE
-            gone = true; break
+            dropped = true; break
 #endif
         :: k < TILES(KIND(ent[e].job)) && !ent[e].abort ->
             (k == 0 || ((ent[e].flags >> (k - 1)) & 1));
@@ -132,14 +150,14 @@ inline finish()
 proctype worker()
 {
     byte t = 0, e = 0, g = 0, s = 0, k = 0, st = 0;
-    bool bp = false, seen = false, last = false;
+    bool bp = false, seen = false, last = false, f = false;
 #ifdef MUT_ARRIVE_SPLIT
     byte x = 0;
 #endif
 #ifdef MUT_SKIP_ARRIVE
-    bool gone = false;
+    bool dropped = false;
 #else
-# define gone false
+# define dropped false
 #endif
 
     draw();
@@ -171,7 +189,7 @@ end_stopped:
             run_gang();
             run_tiles();
             if
-            :: !gone -> arrive()
+            :: !dropped -> arrive()
             :: else
             fi;
             if

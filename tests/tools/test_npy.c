@@ -143,10 +143,10 @@ static void too_many_dimensions_are_refused(void **state)
     const char *why;
 
     (void)state;
-    strcpy(dictionary, "{'descr': '<f8', 'fortran_order': False, 'shape': (");
+    size_t at = (size_t)snprintf(dictionary, sizeof dictionary, "{'descr': '<f8', 'fortran_order': False, 'shape': (");
     for (unsigned i = 0; i <= NPY_DIMENSIONS_MAX; i++)
-        strcat(dictionary, "1, ");
-    strcat(dictionary, "), }");
+        at += (size_t)snprintf(dictionary + at, sizeof dictionary - at, "1, ");
+    snprintf(dictionary + at, sizeof dictionary - at, "), }");
     assert_int_equal(NPY_BAD, parse(1, dictionary, &npy, &why));
     assert_string_equal("the array has too many dimensions", why);
 }

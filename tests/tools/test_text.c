@@ -56,7 +56,7 @@ static void wrong_numbers_are_named_with_their_line(void **state)
     char text[200];
 
     (void)state;
-    strcpy(text, "1 2\n\n3 4x 5\n");
+    snprintf(text, sizeof text, "1 2\n\n3 4x 5\n");
     assert_false(text_parse(text, strlen(text), GM_I64, numbers, &problem));
     assert_int_equal(3, problem.line);
     assert_string_equal("\"4x\" is not a number of type i64", problem.what);
@@ -114,8 +114,13 @@ static void ranges_are_kept(void **state)
 
 static void printed_floats_read_back_as_the_same_bits(void **state)
 {
-    static const uint64_t special[] = {0, UINT64_C(1) << 63, 1, UINT64_C(0x7ff0000000000000), UINT64_C(0x7fefffffffffffff),
-                                       UINT64_C(0x3fb999999999999a), UINT64_C(0x0010000000000000)};
+    static const uint64_t special[] = {0,
+                                       UINT64_C(1) << 63,
+                                       1,
+                                       UINT64_C(0x7ff0000000000000),
+                                       UINT64_C(0x7fefffffffffffff),
+                                       UINT64_C(0x3fb999999999999a),
+                                       UINT64_C(0x0010000000000000)};
     uint64_t x = 88172645463325252u, back;
     char out[NUMBER_BYTES_MAX];
 

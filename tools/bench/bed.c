@@ -97,7 +97,6 @@ static void release(struct gm_bed *bed)
 static int lane0_open(struct gm_bed *bed)
 {
     uint64_t address = 0;
-    gm_admin_init(&bed->admin, bed->backend, bed->device, bed->region);
     int status = bed->backend->map(bed->device, bed->region, gm_region_bytes(), &address, bed->text);
     if (status != GM_OK)
         return status;
@@ -125,13 +124,16 @@ int gm_bed_open(struct gm_bed *bed, const struct gm_backend *backend, const stru
     c.wake_fd = bed->wake_fd;
     if (status == GM_OK)
         status = backend->open(&c, &bed->device, &bed->hello, bed->text);
-    if (status == GM_OK)
+    if (status == GM_OK) {
+        gm_admin_init(&bed->admin, bed->backend, bed->device, bed->region);
         status = backend->start(bed->device, bed->text);
-    if (status == GM_OK)
-        status = lane0_open(bed);
-    if (status != GM_OK && bed->device && backend->running(bed->device)) {
-        char text[GM_ERROR_TEXT_MAX]; /* the first error is the one to tell */
-        (void)gm_admin_stop(&bed->admin, text);
+        if (status == GM_OK)
+            status = lane0_open(bed);
+        if (status != GM_OK) {
+            char text[GM_ERROR_TEXT_MAX]; /* the first error is the one to tell */
+            if (gm_admin_stop(&bed->admin, text) != GM_OK)
+                return status; /* something still runs, and freeing would wait for it: the process is to end */
+        }
     }
     if (status != GM_OK)
         release(bed);
@@ -215,7 +217,17 @@ int gm_bed_pause(struct gm_bed *bed)
     return status == GM_OK ? bed->backend->start(bed->device, bed->text) : status;
 }
 
-int gm_bed_ring(struct gm_bed *bed) { return gm_bed_asleep(bed) ? bed->backend->kick(bed->device, bed->text) : GM_OK; }
+int gm_bed_ring(struct gm_bed *bed)
+{
+    const uint64_t one = 1;
+    if (!gm_bed_asleep(bed))
+        return GM_OK;
+    if (bed->backend->unmap_needs_stop) /* a kernel that has ended; only the opening thread may start it */
+        return bed->backend->kick(bed->device, bed->text);
+    if (write(bed->doorbell_fd, &one, sizeof one) < 0 && errno != EAGAIN)
+        return say(bed, GM_ESYSTEM, "doorbell", errno);
+    return GM_OK;
+}
 
 int gm_bed_submit(struct gm_bed *bed, const uint32_t *words, uint64_t *position)
 {

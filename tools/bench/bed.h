@@ -48,7 +48,7 @@ struct gm_bed {
 const struct gm_backend *gm_bed_backend(const char *name);
 
 /* Opens and starts the device with lane 0 at a position (a multiple of GM_LANE0_SLOTS). config: region and descriptors
- * are filled in. GM_OK, or an error and a text; then nothing is left open. */
+ * are filled in. GM_OK, or an error and a text; then nothing is left open that could be closed. */
 int gm_bed_open(struct gm_bed *bed, const struct gm_backend *backend, const struct gm_device_config *config,
                 uint64_t lane_start);
 /* Stops the workers and gives everything back. */

@@ -100,9 +100,11 @@ static int describe(const struct options *o, const struct gm_backend *backend, c
 #ifdef GM_BED_CUDA
     if (status == GM_OK && o->peers && strcmp(backend->name, "cuda") == 0) {
         struct gm_peers peers = {.samples = o->samples};
-        if (strncmp(o->device, "cuda:", 5) != 0 || (peers.device = atoi(o->device + 5)) < 0 ||
-            gm_peers_run(&peers, figures) != 0) {
-            snprintf(bed->text, sizeof bed->text, "peers: %.140s", peers.text[0] ? peers.text : "need cuda:INDEX");
+        size_t index = 0;
+        const bool known = strncmp(o->device, "cuda:", 5) == 0 && parse_number(o->device + 5, 0, 1000, &index);
+        peers.device = (int)index;
+        if (!known || gm_peers_run(&peers, figures) != 0) {
+            snprintf(bed->text, sizeof bed->text, "peers: %.140s", known ? peers.text : "need --device cuda:INDEX");
             status = GM_ESYSTEM;
         }
     }

@@ -6,14 +6,15 @@
 #include "figures.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 bool gm_samples_make(struct gm_samples *samples, size_t capacity)
 {
-    samples->ns = calloc(capacity, sizeof *samples->ns); /* touched here, not under the clock */
+    samples->ns = malloc(capacity * sizeof *samples->ns); /* touched here, not under the clock */
     samples->capacity = samples->ns ? capacity : 0;
     samples->count = 0;
-    for (size_t i = 0; i < samples->capacity; i += 512)
-        ((volatile uint64_t *)samples->ns)[i] = 0;
+    if (samples->ns)
+        memset(samples->ns, 0xff, capacity * sizeof *samples->ns);
     return samples->ns != NULL;
 }
 

@@ -11,6 +11,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "atomic.h"
+
 static uint64_t now_ns(void)
 {
     struct timespec t;
@@ -28,15 +30,15 @@ static int failed(struct gm_peers *peers, const char *what, cudaError_t error)
 
 #define ECHO_STOP 0xffffffffu
 
-static __global__ void echo(const uint32_t *in, uint32_t *out)
+static __global__ void echo(const uint32_t *in, struct gm_granule *out)
 {
     for (uint32_t last = 0; last != ECHO_STOP;) {
-        uint32_t v;
-        asm volatile("ld.relaxed.sys.global.u32 %0, [%1];" : "=r"(v) : "l"(in) : "memory");
+        const uint32_t v = gm_load_relaxed_sys_u32(in);
         if (v == last)
             continue;
         last = v;
-        asm volatile("st.relaxed.sys.global.v4.u32 [%0], {%1, %1, %1, %1};" ::"l"(out), "r"(v) : "memory");
+        const struct gm_granule g = {{v, v, v, v}};
+        gm_store16_sys(out, g);
     }
 }
 
@@ -51,20 +53,20 @@ static int run_echo(struct gm_peers *peers, cudaStream_t stream, struct gm_figur
     error = cudaHostGetDevicePointer((void **)&device, host, 0);
     if (error != cudaSuccess)
         return failed(peers, "echo: address", error);
-    volatile uint32_t *in = host, *out = host + 256;
-    echo<<<1, 1, 0, stream>>>(device, device + 256);
+    uint32_t *in = host, *out = host + 256;
+    echo<<<1, 1, 0, stream>>>(device, (struct gm_granule *)(device + 256));
     const uint64_t start = now_ns();
     bool answered = true;
     for (uint32_t k = 1; k <= peers->samples + 2000u && answered; k++) {
         const uint64_t begin = now_ns();
-        *in = k;
-        for (uint32_t look = 1; *out != k && answered; look++)
+        gm_store_relaxed_sys_u32(in, k);
+        for (uint32_t look = 1; gm_load_relaxed_sys_u32(out) != k && answered; look++)
             if (look % (1u << 20) == 0)
                 answered = now_ns() - start < give_up_ns;
         if (k > 2000u)
             gm_samples_add(samples, now_ns() - begin);
     }
-    *in = ECHO_STOP;
+    gm_store_relaxed_sys_u32(in, ECHO_STOP);
     error = cudaStreamSynchronize(stream);
     (void)cudaFreeHost(host);
     if (error != cudaSuccess || !answered)
@@ -234,55 +236,4 @@ extern "C" int gm_peers_run(struct gm_peers *peers, struct gm_figures *figures)
     gm_samples_free(&samples);
     (void)cudaStreamDestroy(stream);
     return status;
-}
-
-/* ---- a neighbour that keeps the GPU busy ---- */
-
-static __global__ void burn(uint64_t ns)
-{
-    uint64_t begin, t;
-    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(begin));
-    do
-        asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(t));
-    while (t - begin < ns);
-}
-
-extern "C" int gm_peers_load(struct gm_peers *peers, const volatile int *stop, unsigned kernel_us)
-{
-    cudaError_t error = cudaSetDevice(peers->device);
-    while (error == cudaSuccess && !*stop) {
-        burn<<<64, 256>>>((uint64_t)kernel_us * 1000u);
-        error = cudaDeviceSynchronize();
-    }
-    return error == cudaSuccess ? 0 : failed(peers, "load", error);
-}
-
-extern "C" uint64_t gm_peers_free_memory(int device)
-{
-    size_t free_bytes = 0, total = 0;
-    if (cudaSetDevice(device) != cudaSuccess || cudaMemGetInfo(&free_bytes, &total) != cudaSuccess)
-        return 0;
-    return free_bytes;
-}
-
-extern "C" void gm_peers_driver(char *text, size_t size)
-{
-    int cuda = 0, runtime = 0;
-    char version[64] = "unknown";
-    FILE *f = fopen("/proc/driver/nvidia/version", "re");
-    if (f) {
-        char line[256];
-        /* "NVRM version: NVIDIA UNIX ... Kernel Module  580.65.06  Release Build ..." */
-        if (fgets(line, sizeof line, f))
-            for (char *word = strtok(line, " \t\n"); word; word = strtok(NULL, " \t\n"))
-                if (word[0] >= '0' && word[0] <= '9' && strchr(word, '.')) {
-                    snprintf(version, sizeof version, "%s", word);
-                    break;
-                }
-        fclose(f);
-    }
-    (void)cudaDriverGetVersion(&cuda);
-    (void)cudaRuntimeGetVersion(&runtime);
-    snprintf(text, size, "%s, CUDA %d.%d, runtime %d.%d", version, cuda / 1000, cuda % 1000 / 10, runtime / 1000,
-             runtime % 1000 / 10);
 }

@@ -21,8 +21,10 @@ struct gm_peers {
 /* 0, or -1 and a text. */
 int gm_peers_run(struct gm_peers *peers, struct gm_figures *figures);
 
+/* ---- neighbour.cu ---- */
+
 /* Keeps the GPU busy from this process with launches of a kernel of about kernel_us each, until *stop is set. */
-int gm_peers_load(struct gm_peers *peers, const volatile int *stop, unsigned kernel_us);
+int gm_peers_load(struct gm_peers *peers, const uint32_t *stop, uint32_t kernel_us);
 
 /* Free memory of the GPU in bytes; 0 when it cannot be told. Makes a context. */
 uint64_t gm_peers_free_memory(int device);

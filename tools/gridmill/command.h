@@ -17,7 +17,7 @@ enum exit_code { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_UNREACHABL
 /* C(name, synopsis, help): every sub-command, in the order of the help. */
 #define COMMANDS(C)                                                                                                    \
     C(run, "run OP [INPUT]", "run one job")                                                                            \
-    C(ops, "ops [OP]", "list the ops of the daemon")                                                                        \
+    C(ops, "ops [OP]", "list the ops of the daemon")                                                                   \
     C(stats, "stats", "show what the daemon and its devices do")                                                       \
     C(ping, "ping", "measure round trips through the daemon")                                                          \
     C(drain, "drain", "let the daemon finish its jobs and exit")                                                       \
@@ -48,7 +48,8 @@ enum { OPTION_TIMEOUT = 256, OPTION_FIRST };
     "  --timeout SECONDS   give up after this long\n"                                                                  \
     "  -h, --help          print this help\n"
 
-/* Takes one option that getopt_long returned, when it is a common one. 1: taken; 0: not common; -1: bad, and said so. */
+/* Takes one option that getopt_long returned, when it is a common one. 1: taken; 0: not common; -1: bad, and said
+ * so. */
 int common_option(struct common *common, int option, const char *argument);
 
 /* "gridmill: " and a message on standard error; usage_error adds where help is. Return the exit code. */

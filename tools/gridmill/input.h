@@ -20,8 +20,8 @@ struct input {
     void *memory; /* else here, from malloc */
 };
 
-/* Opens "-" or NULL (standard input) or a file. dtype: what the user says, or GM_NO_ELEMENT. Returns an exit code after a
- * message, or EXIT_DONE. */
+/* Opens "-" or NULL (standard input) or a file. dtype: what the user says, or GM_NO_ELEMENT. Returns an exit code
+ * after a message, or EXIT_DONE. */
 int input_open(const char *path, uint32_t dtype, struct input *input);
 /* Copies the first bytes of the data; a file that became shorter is an error. */
 int input_read(const struct input *input, void *to, uint64_t bytes);

@@ -41,6 +41,8 @@ int main(int argc, char **argv)
 #undef C
     };
 
+    const struct sigaction ignore = {.sa_handler = SIG_IGN};
+
     if (argc < 2) {
         print_help(stderr);
         return EXIT_USAGE;
@@ -52,7 +54,7 @@ int main(int argc, char **argv)
     if (strcmp(argv[1], "--version") == 0)
         return command_finish(cmd_version(1, argv));
     /* A reader that goes away shows as a write error, which command_finish reports. */
-    signal(SIGPIPE, SIG_IGN);
+    sigaction(SIGPIPE, &ignore, NULL);
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
         if (strcmp(argv[1], commands[i].name) == 0)
             return command_finish(commands[i].run(argc - 1, argv + 1));

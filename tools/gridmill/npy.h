@@ -29,8 +29,8 @@ enum npy_status {
 /* Parses the first size bytes of a file. */
 int npy_parse(const uint8_t *bytes, size_t size, struct npy *npy, const char **why);
 
-/* Writes the header of a version 1 file of n elements, C order, at most 128 bytes; returns its size, a multiple of 64. 0 when
- * NumPy has no such type. */
+/* Writes the header of a version 1 file of n elements, C order; returns its size, a multiple of 64. 0 when NumPy has no
+ * such type. */
 size_t npy_header(uint32_t dtype, uint64_t n, uint8_t out[128]);
 
 #endif

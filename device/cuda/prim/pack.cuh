@@ -9,6 +9,13 @@
 
 #include <stdint.h>
 
+/* Packs that a thread has in flight: as many as registers hold without spills. */
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
+#define GM_PACKS_AHEAD 2u
+#else
+#define GM_PACKS_AHEAD 4u
+#endif
+
 /* Elements as bits: Word is uint32_t or uint64_t. */
 template <typename Word> struct gm_pack {
     static constexpr int elements = 16 / (int)sizeof(Word);

@@ -51,7 +51,7 @@ __device__ __forceinline__ void gm_radix_scan(struct gm_radix_scratch *s)
     uint32_t count = 0, upto = 0;
     __syncthreads();
     if (d < GM_RADIX) {
-#pragma unroll
+#pragma unroll 4
         for (uint32_t w = 0; w < GM_BLOCK_WARPS; w++)
             count += s->warp[w][d];
         upto = count;
@@ -70,7 +70,7 @@ __device__ __forceinline__ void gm_radix_scan(struct gm_radix_scratch *s)
             start += s->sums[k];
         s->start[d] = start;
         s->count[d] = count;
-#pragma unroll
+#pragma unroll 4
         for (uint32_t w = 0; w < GM_BLOCK_WARPS; w++) {
             const uint32_t own = s->warp[w][d];
             s->warp[w][d] = start;
@@ -80,11 +80,22 @@ __device__ __forceinline__ void gm_radix_scan(struct gm_radix_scratch *s)
     __syncthreads();
 }
 
+/* Places of a thread's keys in the tile, two to a register. */
+template <int ITEMS> struct gm_radix_ranks {
+    uint32_t pair[(ITEMS + 1) / 2];
+    __device__ __forceinline__ void set(int i, uint32_t v)
+    {
+        pair[i / 2] = i % 2 ? pair[i / 2] | v << 16 : v;
+    }
+    __device__ __forceinline__ uint32_t get(int i) const { return i % 2 ? pair[i / 2] >> 16 : pair[i / 2] & 0xffffu; }
+};
+
 /* rank: the key's place in the tile sorted by this digit. */
 template <int ITEMS, typename Key>
-__device__ __forceinline__ void gm_radix_rank(const Key (&key)[ITEMS], uint32_t (&rank)[ITEMS], uint32_t shift,
-                                              struct gm_radix_scratch *s)
+__device__ __forceinline__ void gm_radix_rank(const Key (&key)[ITEMS], struct gm_radix_ranks<ITEMS> &rank,
+                                              uint32_t shift, struct gm_radix_scratch *s)
 {
+    static_assert(ITEMS * GM_CUDA_THREADS <= 65536, "a place has 16 bits");
     const uint32_t lane = threadIdx.x & 31u, below = (1u << lane) - 1u;
     uint32_t *row = s->warp[threadIdx.x / 32u];
 #pragma unroll
@@ -99,12 +110,12 @@ __device__ __forceinline__ void gm_radix_rank(const Key (&key)[ITEMS], uint32_t 
         if (before == 0)
             row[digit] = counted + __popc(peers);
         __syncwarp();
-        rank[i] = counted + __popc(before);
+        rank.set(i, counted + __popc(before));
     }
     gm_radix_scan(s);
 #pragma unroll
     for (int i = 0; i < ITEMS; i++)
-        rank[i] += row[gm_radix_digit(key[i], shift)];
+        rank.pair[i / 2] += row[gm_radix_digit(key[i], shift)] << (i % 2 ? 16 : 0);
 }
 
 #endif

@@ -63,7 +63,7 @@ template <class R> struct gm_reducer {
     typedef typename R::Word Word;
     typedef typename R::Value Value;
     static constexpr int packs = GM_REDUCE_TILE / 16 / GM_CUDA_THREADS;
-    static constexpr uint32_t elements = gm_pack<Word>::elements;
+    static constexpr bool ahead = packs <= (int)GM_PACKS_AHEAD; /* registers hold two tiles */
 
     struct gm_run *run;
     R r;
@@ -72,7 +72,7 @@ template <class R> struct gm_reducer {
     uint32_t row;
 
     __device__ __forceinline__ gm_reducer(struct gm_run *a_run, const R &a_r)
-        : run(a_run), r(a_r), warps(gm_run_scratch<Value>(a_run, GM_PIPE_BYTES)), open(UINT64_MAX), row(0)
+        : run(a_run), r(a_r), warps(gm_run_scratch<Value>(GM_PIPE_BYTES)), open(UINT64_MAX), row(0)
     {
     }
 
@@ -100,13 +100,39 @@ template <class R> struct gm_reducer {
         open = tile;
     }
 
-    __device__ __forceinline__ void load(gm_pack<Word> (&p)[packs], uint64_t tile)
+    /* Whether a tile is read by whole packs only. */
+    __device__ __forceinline__ bool whole(uint64_t tile) const
+    {
+        return (run->job->address[0] & 15u) == 0 && (tile + 1u) * run->job->tile_elements <= run->job->n;
+    }
+
+    __device__ __forceinline__ void load(uint4 (&p)[packs], uint64_t tile)
+    {
+        const uint4 *from = (const uint4 *)(run->job->address[0] + tile * GM_REDUCE_TILE) + threadIdx.x;
+#pragma unroll
+        for (int k = 0; k < packs; k++)
+            p[k] = __ldcg(from + k * GM_CUDA_THREADS);
+    }
+
+    __device__ __forceinline__ typename R::Value add(const uint4 (&p)[packs])
+    {
+        typename R::Sum sum(r);
+#pragma unroll
+        for (int k = 0; k < packs; k++)
+            sum.add(gm_pack_of(p[k], Word()));
+        return sum.total();
+    }
+
+    /* A tile that is not whole, in the same order. */
+    __device__ __forceinline__ typename R::Value add_slowly(uint64_t tile)
     {
         uint64_t count;
         const Word *from = gm_run_buffer<const Word>(run, 0) + gm_run_tile(run, tile, &count);
-#pragma unroll
+        typename R::Sum sum(r);
+#pragma unroll 1
         for (int k = 0; k < packs; k++)
-            p[k] = gm_pack_load<Word>(from, k * GM_CUDA_THREADS + threadIdx.x, (uint32_t)count, r.padding());
+            sum.add(gm_pack_load<Word>(from, k * GM_CUDA_THREADS + threadIdx.x, (uint32_t)count, r.padding()));
+        return sum.total();
     }
 
     /* Plain loads, the next tile's in flight while this one is reduced. */
@@ -114,22 +140,21 @@ template <class R> struct gm_reducer {
     {
         struct gm_tiles tiles = {0, 0, 0};
         uint64_t tile, next;
-        gm_pack<Word> p[packs], q[packs];
+        uint4 p[packs], q[packs];
         bool more = gm_run_next_tile(run, &tiles, &tile);
-        if (more)
+        if (more && whole(tile))
             load(p, tile);
+#pragma unroll 1
         while (more) {
             more = gm_run_next_tile(run, &tiles, &next);
-            if (more)
+            if (ahead && more && whole(next))
                 load(q, next);
             flush();
-            typename R::Sum sum(r);
+            put(tile, whole(tile) ? add(p) : add_slowly(tile));
+            if (!ahead && more && whole(next))
+                load(p, next);
 #pragma unroll
-            for (int k = 0; k < packs; k++)
-                sum.add(p[k]);
-            put(tile, sum.total());
-#pragma unroll
-            for (int k = 0; k < packs; k++)
+            for (int k = 0; ahead && k < packs; k++)
                 p[k] = q[k];
             tile = next;
         }
@@ -142,15 +167,15 @@ template <class R> struct gm_reducer {
     {
         struct gm_tiles tiles = {0, 0, 0};
         uint64_t tile;
-        gm_pack<Word> p[packs];
+        uint4 p[packs];
         if (!gm_run_next_tile(run, &tiles, &tile))
             return;
-        load(p, tile);
-        typename R::Sum sum(r);
-#pragma unroll
-        for (int k = 0; k < packs; k++)
-            sum.add(p[k]);
-        put(tile, sum.total());
+        if (whole(tile)) {
+            load(p, tile);
+            put(tile, add(p));
+        } else {
+            put(tile, add_slowly(tile));
+        }
         __syncthreads();
         flush();
     }
@@ -228,7 +253,7 @@ __device__ __forceinline__ typename R::Value gm_reduce_partials(const struct gm_
         const ulonglong2 pair = __ldcg((const ulonglong2 *)from + i);
         sum = R::combine(sum, widen(pair, (i + 1u) * T::each <= tiles));
     }
-    return gm_block_combine<R>(sum, gm_run_scratch<typename R::Value>(run, 0));
+    return gm_block_combine<R>(sum, gm_run_scratch<typename R::Value>(0));
 }
 
 #endif

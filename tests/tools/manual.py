@@ -1,0 +1,53 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The manual pages against what they describe: every function of gridmill.h has a page and a synopsis, every status of
+the library is in one, every option of gridmill and gridmilld stands in their pages and the other way round."""
+import os
+import re
+import subprocess
+import sys
+
+source, programs = sys.argv[1:3]
+
+
+def read(path):
+    return open(os.path.join(source, path)).read()
+
+
+def options_of(*command):
+    out = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return set(re.findall(r"(?<![\w-])(--[a-z][a-z-]*)", out))
+
+
+header = read("client/gridmill.h")
+functions = set(re.findall(r"^(?:GM_API|static inline) [^;(]*?\*?(gm_\w+)\(", header, re.M))
+pages = [read(f"client/{name}") for name in sorted(os.listdir(os.path.join(source, "client"))) if name.endswith(".scd")]
+named, shown = set(), set()
+for page in pages:
+    named |= set(re.findall(r"gm_\w+", page.split("# NAME")[1].split(" - ")[0]))
+    shown |= set(re.findall(r"(gm_\w+)\(", page.split("# SYNOPSIS")[1].split("# DESCRIPTION")[0]))
+assert functions == named, functions ^ named
+assert functions <= shown, functions - shown
+statuses = set(re.findall(r"^    (GM_E\w+) =", header, re.M))
+text = "\n".join(pages)
+# These come back in statuses of jobs by the daemon's mistake or ours, never by a caller's.
+missing = {s for s in statuses if s not in text} - {
+    "GM_EPROTO", "GM_ETOOLARGE", "GM_ETOODEEP", "GM_ETOOMANY", "GM_EMETHOD", "GM_EINTERNAL", "GM_ENOTFOUND"}
+assert not missing, missing
+
+page = read("tools/gridmill/gridmill.1.scd")
+told = set(re.findall(r"(?<![\w-])(--[a-z][a-z-]*)", page))
+gridmill = os.path.join(programs, "gridmill")
+have = options_of(gridmill, "--help") | {"--version"}
+for command in ("run", "ops", "stats", "ping", "drain"):
+    have |= options_of(gridmill, command, "--help")
+assert told == have, told ^ have
+page = read("daemon/gridmilld.8.scd")
+told = set(re.findall(r"(?<![\w-])(--[a-z][a-z-]*)", page))
+have = options_of(os.path.join(programs, "gridmilld"), "--help")
+assert told == have, told ^ have
+completion = read("tools/gridmill/gridmill.bash")
+for command in ("run", "ops", "stats", "ping", "drain"):
+    missing = options_of(gridmill, command, "--help") - set(re.findall(r"--[a-z-]+", completion))
+    assert not missing, (command, missing)
+print(len(functions), "functions")

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Measures the real gridmilld over its socket, beside Redis on a socket of the same kind: round trips, pipelined
+ * requests of one and of four client processes, and the cost of doing nothing. Prints figures, never judges them; exit
+ * status 1 means that something failed. Bounded by sample counts and a time budget per figure.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "socket.h"
+#include "source_id.h"
+
+static const char usage_text[] =
+    "usage: bench_socket [--device cpu|cuda:N] [--daemon PATH] [--redis PATH] [--samples N] [--budget-ms N]\n"
+    "                    [--idle-s N] [--json]\n";
+
+static bool parse_number(const char *text, unsigned long low, unsigned long high, unsigned long *value)
+{
+    char *end;
+    errno = 0;
+    *value = strtoul(text, &end, 10);
+    return errno == 0 && end != text && *end == 0 && *value >= low && *value <= high;
+}
+
+static bool parse(int argc, char **argv, struct gm_socket_bench *bench, bool *json)
+{
+    static const struct option options[] = {
+        {"device", required_argument, NULL, 'd'},  {"daemon", required_argument, NULL, 'g'},
+        {"redis", required_argument, NULL, 'r'},   {"samples", required_argument, NULL, 's'},
+        {"budget-ms", required_argument, NULL, 't'}, {"idle-s", required_argument, NULL, 'i'},
+        {"json", no_argument, NULL, 'j'},          {NULL, 0, NULL, 0},
+    };
+    unsigned long value = 0;
+    for (int c; (c = getopt_long(argc, argv, "", options, NULL)) != -1;) {
+        if (c == '?' || (c == 's' && !parse_number(optarg, 100, 100000000, &value)) ||
+            (c == 't' && !parse_number(optarg, 1, 60000, &value)) ||
+            (c == 'i' && !parse_number(optarg, 1, 600, &value)))
+            return false;
+        if (c == 'd')
+            bench->device = optarg;
+        else if (c == 'g')
+            bench->daemon = optarg;
+        else if (c == 'r')
+            bench->redis = optarg;
+        else if (c == 's')
+            bench->count = value;
+        else if (c == 't')
+            bench->budget_ns = (uint64_t)value * 1000000u;
+        else if (c == 'i')
+            bench->idle_s = (uint32_t)value;
+        else
+            *json = true;
+    }
+    return optind == argc;
+}
+
+/* Beside this program, where the build puts everything. */
+static const char *beside(const char *name, char path[PATH_MAX])
+{
+    const ssize_t n = readlink("/proc/self/exe", path, PATH_MAX - 64);
+    if (n <= 0)
+        return name;
+    path[n] = 0;
+    char *at = strrchr(path, '/') + 1;
+    snprintf(at, (size_t)(path + PATH_MAX - at), "%s", name);
+    return path;
+}
+
+/* On the PATH; NULL when it is not. */
+static const char *on_path(const char *name, char path[PATH_MAX])
+{
+    const char *at = getenv("PATH");
+    while (at && *at) {
+        const size_t size = strcspn(at, ":");
+        snprintf(path, PATH_MAX, "%.*s/%s", (int)size, at, name);
+        if (size != 0 && access(path, X_OK) == 0)
+            return path;
+        at += size + (at[size] == ':');
+    }
+    return NULL;
+}
+
+int main(int argc, char **argv)
+{
+    static char daemon_path[PATH_MAX], redis_path[PATH_MAX];
+    struct gm_socket_bench bench = {.device = "cpu", .count = 50000, .budget_ns = 1000000000u, .idle_s = 10};
+    struct gm_figures figures;
+    bool json = false;
+    if (!parse(argc, argv, &bench, &json)) {
+        fputs(usage_text, stderr);
+        return 2;
+    }
+    bench.figures = &figures;
+    bench.daemon = bench.daemon ? bench.daemon : beside("gridmilld", daemon_path);
+    bench.redis = bench.redis ? bench.redis : on_path("redis-server", redis_path);
+    if (!gm_samples_make(&bench.samples, bench.count)) {
+        fputs("bench_socket: no memory for samples\n", stderr);
+        return 1;
+    }
+    gm_figures_begin(&figures, stdout, json, "bench_socket");
+    gm_figures_fact(&figures, "socket_device", bench.device);
+    gm_figures_fact(&figures, "source_id", GM_SOURCE_ID);
+    const bool good = gm_bench_redis(&bench) && gm_bench_gridmill(&bench);
+    gm_samples_free(&bench.samples);
+    if (!good) {
+        fprintf(stderr, "bench_socket: %s\n", bench.text);
+        return 1;
+    }
+    return gm_figures_end(&figures) ? 0 : 1;
+}
