@@ -14,6 +14,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <sys/types.h>
 
 #define SLOT_BITS 11u
 #define SLOTS     (1u << SLOT_BITS) /* jobs, and as many calls and cancels beside them */
@@ -90,6 +91,7 @@ struct gm_client {
     /* A page that fork gives the child as zeroes; holds 1 in the process that opened the client. Read without the
      * lock: it never changes while the client is open. */
     const unsigned char *mine;
+    pid_t pid; /* where the kernel cannot do that: of the process that opened it; else 0 */
     int fd;
     int wake_fd; /* ends the reader's poll early */
     bool closed; /* nothing is pending any more; failure says why */

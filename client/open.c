@@ -33,7 +33,7 @@ int gm__entry(const struct gm_client *client)
 {
     if (client == NULL)
         return GM_EINVAL;
-    return *client->mine == 1 ? GM_OK : GM_EFORKED;
+    return *client->mine == 1 && (client->pid == 0 || client->pid == getpid()) ? GM_OK : GM_EFORKED;
 }
 
 static int make_address(const struct gm_options *options, struct sockaddr_un *address, struct gm_failure *failure)
@@ -125,11 +125,14 @@ static int make_client(struct gm_client **made, struct gm_failure *failure)
     if (memory == MAP_FAILED)
         return gm__report_errno(failure, "mapping a client", errno);
     struct gm_client *const client = (struct gm_client *)(memory + CLIENT_AT);
-    if (madvise(memory, PAGE, MADV_WIPEONFORK) != 0 || pthread_mutex_init(&client->lock, NULL) != 0) {
-        const int rc = gm__report_errno(failure, "preparing a client", errno);
+    const int error = pthread_mutex_init(&client->lock, NULL);
+    if (error != 0) {
         munmap(memory, ALL_BYTES);
-        return rc;
+        return gm__report_errno(failure, "preparing a client", error);
     }
+    /* Linux before 4.14, and what only resembles it, cannot wipe; asking for the pid costs a system call each time. */
+    if (madvise(memory, PAGE, MADV_WIPEONFORK) != 0)
+        client->pid = getpid();
     memory[0] = 1;
     client->memory = memory;
     client->mine = memory;

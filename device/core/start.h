@@ -153,8 +153,23 @@ GM_DEV uint32_t gm_start_prefix(const struct gm_core *core, struct gm_disp *d, u
     return count;
 }
 
+/* One thread: what a start changes in the dispatcher's own books. */
+GM_DEV void gm_start_count(struct gm_disp *d, struct gm_lane_row *lane, uint32_t started, uint32_t credit,
+                           uint32_t refused)
+{
+    d->free_entries -= started;
+    d->credit -= credit;
+    d->counters.started += started;
+    d->counters.refused += refused;
+    d->counters.polled += started + refused;
+    d->counters.entries += started;
+    if (d->counters.entries > d->counters.entries_high)
+        d->counters.entries_high = d->counters.entries;
+    lane->completed += refused;
+}
+
 /* Chunk of up to GM_WARP slots of the stage, from slot base on. Returns how many were consumed. Whole warp. */
-GM_DEV uint32_t gm_start_chunk(const struct gm_core *core, struct gm_disp *d, uint32_t lane_index, uint32_t base,
+GM_DEV_CALL uint32_t gm_start_chunk(const struct gm_core *core, struct gm_disp *d, uint32_t lane_index, uint32_t base,
                                uint32_t count)
 {
     struct gm_lane_row *lane = &d->lane[lane_index];
@@ -191,19 +206,52 @@ GM_DEV uint32_t gm_start_chunk(const struct gm_core *core, struct gm_disp *d, ui
     if (start && !(job.marks & GM_MARK_HOST))
         gm_journal_started(lane, job.position);
     gm_syncwarp();
-    if (gm_lane_id() == 0) {
-        d->free_entries -= started;
-        d->credit -= used;
-        d->counters.started += started;
-        d->counters.refused += refused;
-        d->counters.polled += started + refused;
-        d->counters.entries += started;
-        if (d->counters.entries > d->counters.entries_high)
-            d->counters.entries_high = d->counters.entries;
-        lane->completed += refused;
-    }
+    if (gm_lane_id() == 0)
+        gm_start_count(d, lane, started, used, refused);
     gm_syncwarp();
     return taken;
+}
+
+/* The only slot of the stage, when latency counts: every SIMT lane works out the same, so that nothing has to be
+ * summed or voted over the warp; the first one stores. Returns 1 when it was consumed. Whole warp. */
+GM_DEV_CALL uint32_t gm_start_single(const struct gm_core *core, struct gm_disp *d, uint32_t lane_index)
+{
+    struct gm_lane_row *lane = &d->lane[lane_index];
+    const bool first = gm_lane_id() == 0;
+    struct gm_job job;
+    const struct gm_verdict v = gm_start_judge(core, d, lane_index, 0, 1, &job);
+    uint64_t pool_offset = 0;
+    if (v.want == 0) {
+        const uint32_t refused = v.answered ? 1u : 0u;
+        gm_syncwarp();
+        if (first && refused != 0)
+            gm_complete_refused(lane, lane->head, v.status);
+        if (first)
+            gm_start_count(d, lane, 0, 0, refused);
+        gm_syncwarp();
+        return 1;
+    }
+    if (v.want > d->credit || d->free_entries == 0 || !gm_room(core, d, v.want))
+        return 0;
+    if (v.pool) {
+        bool got = true;
+        if (first)
+            got = gm_workspace_take(d, job.workspace_bytes, &pool_offset);
+        if (!(gm_ballot(got) & 1u))
+            return 0;
+    }
+    const uint32_t index = d->free_entry[d->free_entries - 1u];
+    uint32_t generation = 0;
+    gm_syncwarp();
+    if (first)
+        generation = gm_start_entry(core, d, lane, &job, index, pool_offset, v.want);
+    gm_start_publish(core, d, first ? job.shares : 0u, index, generation, (job.marks & GM_MARK_HOST) != 0);
+    if (first && !(job.marks & GM_MARK_HOST))
+        gm_journal_started(lane, job.position); /* as in gm_start_chunk */
+    if (first)
+        gm_start_count(d, lane, 1, v.want, 0);
+    gm_syncwarp();
+    return 1;
 }
 
 /* Everything complete at the head of a lane. Returns slots consumed; d->held_lane says whether the next job waits. */
@@ -220,7 +268,8 @@ GM_DEV uint32_t gm_start(const struct gm_core *core, struct gm_disp *d, uint32_t
     bool held = false;
     while (consumed < count && !held) {
         const uint32_t slots = count - consumed < GM_WARP ? count - consumed : GM_WARP;
-        const uint32_t taken = gm_start_chunk(core, d, lane_index, consumed, count);
+        const uint32_t taken = count == 1 ? gm_start_single(core, d, lane_index)
+                                          : gm_start_chunk(core, d, lane_index, consumed, count);
         held = taken < slots;
         consumed += taken;
     }

@@ -129,9 +129,11 @@ GM_DEV bool gm_park(const struct gm_core *core, struct gm_disp *d)
         const struct gm_lane_row *lane = &d->lane[i];
         if (!lane->header)
             continue;
-        const struct gm_granule g = gm_load16_sys(gm_poll_granule(lane, 0));
         const struct gm_granule wait = gm_load16_sys(&lane->header->wait);
-        found = found || g.w[3] == gm_lap(lane->head, lane->slots_log2);
+        bool whole = true; /* half a descriptor, of a client that died or means harm, keeps nobody awake */
+        for (uint32_t g = 0; g < 4u; g++)
+            whole = gm_load16_sys(gm_poll_granule(lane, g)).w[3] == gm_lap(lane->head, lane->slots_log2) && whole;
+        found = found || whole;
         const uint64_t reaped = wait.w[0] | (uint64_t)wait.w[1] << 32;
         found = found || (wait.w[2] == 1u && (int64_t)(lane->completed - reaped) > 0);
     }

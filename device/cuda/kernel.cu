@@ -126,7 +126,6 @@ static __device__ void fetch(const struct gm_core *core, struct worker *w, uint3
         w->run.result = 0;
         w->run.status = GM_OK;
         w->run.aborted = (uint32_t)abort_status;
-        gm_journal_worker(core, worker, w->busy_ns, w->job.lane + 1u, w->job.position);
     }
 }
 
@@ -188,6 +187,8 @@ static __device__ void work(const struct gm_launch *launch, struct worker *w)
         uint64_t begin = 0;
         if (threadIdx.x == 0)
             begin = gm_now_ns();
+        if (threadIdx.x == GM_WARP) /* not of the first warp, whose way is the longest */
+            gm_journal_worker(core, worker, w->busy_ns, w->job.lane + 1u, w->job.position);
         op_share(&w->run);
         __syncthreads();
         finish(core, w);

@@ -180,13 +180,21 @@ static bool gpu_running(struct gm_device *device)
     return device->resident;
 }
 
-/* Somebody rang, or posted to a device that says asleep. The kernel may still be on its way out. */
+/* Somebody rang, or posted to a device that says asleep. A kernel that says so is on its way out, or has just begun, or
+ * has found something in its last look and goes on: one of the two ends the wait within microseconds. Waiting for the
+ * end alone would hang in the last case. */
 static int gpu_kick(struct gm_device *device, char *text)
 {
-    if (device->resident && gm_load_relaxed_sys_u32(&device->admin_header->asleep) == 0)
-        return GM_OK;
-    const int status = gpu_join(device, text);
-    return status == GM_OK ? gpu_start(device, text) : status;
+    while (device->resident) {
+        const cudaError_t error = cudaStreamQuery(device->kernel_stream);
+        if (error == cudaSuccess)
+            device->resident = false;
+        else if (error != cudaErrorNotReady)
+            return gm_gpu_fail(text, GM_EDEVICELOST, "resident kernel", error);
+        else if (gm_load_relaxed_sys_u32(&device->admin_header->asleep) == 0)
+            return GM_OK;
+    }
+    return gpu_start(device, text);
 }
 
 static int gpu_event_fd(struct gm_device *device) { return device->epoll_fd; }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Streaming reads by bulk copies: the tiles of a share come through shared memory in chunks of 16 KB, several in
- * flight, each completing on an mbarrier of its stage. Thread 0 asks for tiles and starts copies, all threads consume.
+ * Streaming reads by bulk copies: the tiles of a share come through shared memory in chunks of 32 KB, several in
+ * flight, each completing on an mbarrier of its stage; a second mbarrier counts the warps that have read it, so that warps
+ * need not keep step. Thread 0 asks for tiles and starts copies, all threads consume.
  * sm_90 and later; ops have a complete path of plain loads beside it. Bounded by the job's tiles.
  *
  * Copies move whole granules of 16 bytes. The granules at the ends of a chunk that does not begin or end on one hold
@@ -12,7 +13,7 @@
 
 #include "ops/run.cuh"
 
-#define GM_PIPE_CHUNK  16384u
+#define GM_PIPE_CHUNK  32768u
 #define GM_PIPE_STRIDE (GM_PIPE_CHUNK + 128u) /* room for the granule that a chunk off the grid begins in */
 #define GM_PIPE_BYTES  (GM_PIPE_STAGES * GM_PIPE_STRIDE)
 static_assert(GM_PIPE_BYTES + 1024u <= GM_BLOCK_SCRATCH, "stages, and room for what the op combines");
@@ -27,8 +28,10 @@ __device__ __forceinline__ void gm_pipe_init(struct gm_pipe *pipe)
 {
     pipe->parity = 0;
 #ifdef GM_HAVE_BULK
-    for (int i = 0; i < GM_PIPE_STAGES; i++)
+    for (int i = 0; i < GM_PIPE_STAGES; i++) {
         cuda::ptx::mbarrier_init(&pipe->full[i], 1);
+        cuda::ptx::mbarrier_init(&pipe->empty[i], GM_BLOCK_WARPS);
+    }
     cuda::ptx::fence_mbarrier_init(cuda::ptx::sem_release, cuda::ptx::scope_cluster);
 #endif
 }
@@ -52,6 +55,7 @@ struct gm_reader {
     uint32_t chunk;         /* thread 0: its next chunk */
     uint32_t put, ended;    /* thread 0: next stage to fill; the end was put into one */
     uint32_t get, parity, index;
+    bool begun;             /* thread 0: a chunk has been read, so its stage waits to be filled */
 };
 
 __device__ __forceinline__ uint64_t gm_reader_tile_bytes(const struct gm_reader *r, uint64_t tile)
@@ -104,6 +108,7 @@ __device__ __forceinline__ void gm_reader_open(struct gm_reader *r, struct gm_ru
     r->bytes = run->job->n * element;
     r->tile = run->aborted != 0 || run->share >= run->job->tiles ? UINT64_MAX : run->share;
     r->chunk = r->put = r->ended = r->get = r->index = 0;
+    r->begun = false;
     r->parity = run->pipe.parity;
     __syncthreads(); /* everyone is done with the scratch, and has read parity */
     if (threadIdx.x == 0) {
@@ -136,18 +141,33 @@ __device__ __forceinline__ bool gm_reader_get(struct gm_reader *r, struct gm_chu
     return true;
 }
 
-/* The chunk has been read by this thread. A barrier; then its stage is filled again. Whole block. */
+/* The chunk has been read by this thread. Its stage is filled again one chunk later, when the other warps will have read
+ * it too. Whole block, but no barrier. */
 __device__ __forceinline__ void gm_reader_done(struct gm_reader *r)
 {
-    __syncthreads();
+    namespace ptx = cuda::ptx;
+    struct gm_pipe *pipe = &r->run->pipe;
+    __syncwarp();
+    if ((threadIdx.x & 31u) == 0)
+        ptx::mbarrier_arrive(&pipe->empty[r->get]); /* release: pairs with the wait below */
     r->get = r->get + 1u == GM_PIPE_STAGES ? 0 : r->get + 1u;
-    if (threadIdx.x == 0)
+    if (threadIdx.x != 0)
+        return;
+    if (r->begun && !r->ended) {
+        /* Full and empty have completed equally often; this thread has passed the phase that it waits for here. */
+        while (!ptx::mbarrier_try_wait_parity(&pipe->empty[r->put], (r->parity >> r->put & 1u) ^ 1u)) {
+        }
         gm_reader_put(r);
+    }
+    r->begun = true;
 }
 
 /* After gm_reader_get said false. A barrier. Whole block. */
 __device__ __forceinline__ void gm_reader_close(struct gm_reader *r)
 {
+    /* The stage that held the end counts as read, so that both mbarriers stay in step. */
+    if ((threadIdx.x & 31u) == 0)
+        cuda::ptx::mbarrier_arrive(&r->run->pipe.empty[r->get]);
     if (threadIdx.x == 0)
         r->run->pipe.parity = r->parity;
     __syncthreads();

@@ -20,9 +20,10 @@
 
 /* Reserved for pipeline.cuh for the life of the kernel: mbarriers must not lie in memory that is used for anything
  * else. parity: of the phase that each one is in. */
-#define GM_PIPE_STAGES 6
+#define GM_PIPE_STAGES 3
 struct gm_pipe {
-    uint64_t full[GM_PIPE_STAGES];
+    uint64_t full[GM_PIPE_STAGES];  /* the bytes of a stage have come */
+    uint64_t empty[GM_PIPE_STAGES]; /* every warp has read them */
     uint64_t tile[GM_PIPE_STAGES]; /* whose bytes a stage holds */
     uint32_t parity;
 };

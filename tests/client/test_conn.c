@@ -143,6 +143,39 @@ static void malformed_replies_end_the_connection_at_once(void **state)
     }
 }
 
+/* Answers a ping, and the next request with the id of that ping. */
+static void serve_twice(struct peer *peer, int fd)
+{
+    struct gm_wire_request request;
+
+    peer_hello(peer, fd);
+    if (!peer_next(peer, fd, &request))
+        return;
+    const uint32_t first = request.id;
+    peer_put_result(peer, first, NULL, 0);
+    peer_flush(peer, fd);
+    if (!peer_next(peer, fd, &request))
+        return;
+    peer_put_result(peer, first, NULL, 0);
+    peer_flush(peer, fd);
+    while (peer_next(peer, fd, &request))
+        continue;
+}
+
+/* The slot of the first request serves the second one too, but the old id is nobody's. */
+static void reply_that_comes_twice_is_not_taken_for_another(void **state)
+{
+    struct peer peer;
+
+    (void)state;
+    peer_start(&peer, serve_twice, NULL);
+    struct gm_client *const client = peer_open(&peer);
+    assert_int_equal(GM_OK, gm_ping(client, in_ms(10000)));
+    assert_int_equal(GM_ECLOSED, gm_ping(client, in_ms(10000)));
+    gm_close(client);
+    peer_stop(&peer);
+}
+
 static void serve_goodbye(struct peer *peer, int fd)
 {
     struct gm_wire_request request;
@@ -425,6 +458,7 @@ int main(void)
         cmocka_unit_test(reply_is_read_whatever_pieces_it_comes_in),
         cmocka_unit_test(reply_cut_at_any_byte_is_a_closed_connection),
         cmocka_unit_test(malformed_replies_end_the_connection_at_once),
+        cmocka_unit_test(reply_that_comes_twice_is_not_taken_for_another),
         cmocka_unit_test(everything_pending_learns_the_reason_of_the_close),
         cmocka_unit_test(closed_peer_raises_no_signal),
         cmocka_unit_test(output_is_bounded_and_goes_on_when_there_is_room),

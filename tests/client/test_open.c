@@ -185,7 +185,7 @@ static void serve_no_version(struct peer *peer, int fd)
     if (peer->connections == 1)
         peer_put_error(peer, request.id, true, GM_EVERSION, "version_min", "this daemon speaks 7 to 9");
     else
-        peer_put_result(peer, request.id, "version", 7);
+        peer_put_result(peer, request.id, "version", peer->connections == 2 ? 7u : GM_WIRE_VERSION_MAX + 1u);
     peer_flush(peer, fd);
     serve_silence(peer, fd);
 }
@@ -202,6 +202,7 @@ static void no_common_version_is_said(void **state)
     assert_string_equal("version_min", failure.field);
     assert_int_equal(GM_EVERSION, open_at(peer.path, &failure));
     assert_non_null(strstr(failure.text, "version 7"));
+    assert_int_equal(GM_EVERSION, open_at(peer.path, &failure)); /* the next one, which does not exist yet */
     peer_stop(&peer);
 }
 

@@ -193,7 +193,7 @@ static int run(struct sanitize *s)
                  (unsigned long long)MOST);
         return GM_ESIZE;
     }
-    /* Exactly as large as what is used, so that memcheck sees the first byte beyond. */
+    /* No larger than what is used, so that memcheck sees what is written beyond the last page. */
     status = gm_bed_arena_open(&s->bed, s->in_used, true, 1, &s->in);
     if (status == GM_OK)
         status = gm_bed_arena_open(&s->bed, s->out_used + MARGIN, true, 1, &s->out);

@@ -21,7 +21,15 @@
 #define JOBS         64u
 #define NUMBERS      100000u
 #define MAPPED       65536u
-#if defined(GM_TSAN) || defined(__SANITIZE_ADDRESS__)
+#if defined(__SANITIZE_ADDRESS__)
+#define UNDER_SANITIZER 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define UNDER_SANITIZER 1
+#endif
+#endif
+
+#if defined(UNDER_SANITIZER) || defined(GM_TSAN)
 #define GROWTH_BYTES (UINT64_C(1) << 30) /* the tool keeps a history of every thread that ever ran */
 #else
 #define GROWTH_BYTES (UINT64_C(2) << 20) /* allocators settle; a leak of a page a cycle is twice that */

@@ -19,6 +19,15 @@
 
 #define DAEMON_ARGUMENTS_MAX 16
 
+/* Sanitizers keep freed memory for a while and open descriptors of their own when they please. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SANITIZED true
+#elif defined(__has_feature)
+#define SANITIZED (__has_feature(address_sanitizer) || __has_feature(thread_sanitizer))
+#else
+#define SANITIZED false
+#endif
+
 struct daemon {
     pid_t pid; /* 0: not running */
     char folder[64];

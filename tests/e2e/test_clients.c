@@ -202,15 +202,6 @@ static void malformed_messages_get_a_reason_and_the_end(void **state)
 
 /* ---- Floods ---- */
 
-/* Sanitizers keep freed memory for a while, so resident bytes say nothing then. */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SANITIZED true
-#elif defined(__has_feature)
-#define SANITIZED (__has_feature(address_sanitizer) || __has_feature(thread_sanitizer))
-#else
-#define SANITIZED false
-#endif
-
 static void send_with_descriptors(int fd, const struct frame *frame, int passed, size_t count)
 {
     static char control[CMSG_SPACE(253 * sizeof(int))];

@@ -199,6 +199,28 @@ static void term_under_load_answers_what_was_accepted_and_exits_0(void **state)
     daemon_start(d);
 }
 
+/* Replies that nobody reads are no accepted jobs: the stop does not wait its whole time for them. */
+static void client_that_does_not_read_cannot_spoil_the_stop(void **state)
+{
+    struct daemon *const d = *state;
+    struct gm_client *const client = daemon_open(d);
+    const struct gm_wire_request request = {.id = 9, .method = GM_METHOD_STATS};
+    const struct frame frame = raw_encode(&request);
+    const int fd = raw_session(d);
+
+    /* More than a socket's buffer holds, less than the bound of a slow reader. */
+    for (int i = 0; i < 300; i++)
+        raw_send(fd, frame.bytes, frame.size);
+    free(frame.bytes);
+    assert_int_equal(GM_OK, gm_ping(client, in_ms(20000)));
+    gm_close(client);
+    kill(d->pid, SIGTERM);
+    const int status = daemon_wait(d, 15000);
+    close(fd);
+    assert_int_equal(0, status);
+    daemon_start(d);
+}
+
 static void drain_from_the_admin_socket_finishes_and_exits_0(void **state)
 {
     struct daemon *const d = *state;
@@ -233,6 +255,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(daemon_unlinks_only_its_own_socket, daemon_setup, daemon_teardown),
         cmocka_unit_test_setup_teardown(term_under_load_answers_what_was_accepted_and_exits_0, daemon_setup,
                                         daemon_teardown),
+        cmocka_unit_test_setup_teardown(client_that_does_not_read_cannot_spoil_the_stop, daemon_setup, daemon_teardown),
         cmocka_unit_test_setup_teardown(drain_from_the_admin_socket_finishes_and_exits_0, daemon_setup,
                                         daemon_teardown),
     };

@@ -16,6 +16,11 @@
 #define GM_REDUCE_TILE ((uint32_t)GM_TILE_BYTES_sum)
 static_assert(GM_TILE_BYTES_min == GM_TILE_BYTES_sum && GM_TILE_BYTES_max == GM_TILE_BYTES_sum, "one reducer for all");
 
+/* Tiles whose warps' values may be waiting at once. */
+#define GM_REDUCE_ROWS 3u
+static_assert(GM_REDUCE_ROWS > GM_PIPE_STAGES * GM_PIPE_CHUNK / GM_REDUCE_TILE + 1u, "see join");
+static_assert((GM_REDUCE_ROWS * GM_BLOCK_WARPS * 16u) + GM_REDUCE_ROWS * 4u <= 1024u, "room beside the stages");
+
 /* 128-bit two's complement. */
 struct gm_wide {
     uint64_t low, high;
@@ -63,7 +68,7 @@ template <class R> struct gm_reducer {
     typedef typename R::Word Word;
     typedef typename R::Value Value;
     static constexpr int packs = GM_REDUCE_TILE / 16 / GM_CUDA_THREADS;
-    static constexpr bool ahead = packs <= (int)GM_PACKS_AHEAD; /* registers hold two tiles */
+    static constexpr bool ahead = packs <= 2 * (int)GM_PACKS_AHEAD; /* registers hold two tiles */
 
     struct gm_run *run;
     R r;
@@ -123,6 +128,24 @@ template <class R> struct gm_reducer {
         return sum.total();
     }
 
+    /* A whole tile, a few packs at a time. */
+    __device__ __forceinline__ typename R::Value add_now(uint64_t tile)
+    {
+        const uint4 *from = (const uint4 *)(run->job->address[0] + tile * GM_REDUCE_TILE) + threadIdx.x;
+        typename R::Sum sum(r);
+#pragma unroll 1
+        for (int base = 0; base < packs; base += (int)GM_PACKS_AHEAD) {
+            uint4 v[GM_PACKS_AHEAD];
+#pragma unroll
+            for (int k = 0; k < (int)GM_PACKS_AHEAD; k++)
+                v[k] = __ldcg(from + (base + k) * GM_CUDA_THREADS);
+#pragma unroll
+            for (int k = 0; k < (int)GM_PACKS_AHEAD; k++)
+                sum.add(gm_pack_of(v[k], Word()));
+        }
+        return sum.total();
+    }
+
     /* A tile that is not whole, in the same order. */
     __device__ __forceinline__ typename R::Value add_slowly(uint64_t tile)
     {
@@ -135,24 +158,21 @@ template <class R> struct gm_reducer {
         return sum.total();
     }
 
-    /* Plain loads, the next tile's in flight while this one is reduced. */
+    /* Plain loads, the next tile's in flight while this one is reduced where registers allow it. */
     __device__ __forceinline__ void plain()
     {
         struct gm_tiles tiles = {0, 0, 0};
         uint64_t tile, next;
         uint4 p[packs], q[packs];
         bool more = gm_run_next_tile(run, &tiles, &tile);
-        if (more && whole(tile))
+        if (ahead && more && whole(tile))
             load(p, tile);
-#pragma unroll 1
         while (more) {
             more = gm_run_next_tile(run, &tiles, &next);
             if (ahead && more && whole(next))
                 load(q, next);
             flush();
-            put(tile, whole(tile) ? add(p) : add_slowly(tile));
-            if (!ahead && more && whole(next))
-                load(p, next);
+            put(tile, !whole(tile) ? add_slowly(tile) : ahead ? add(p) : add_now(tile));
 #pragma unroll
             for (int k = 0; ahead && k < packs; k++)
                 p[k] = q[k];
@@ -167,17 +187,44 @@ template <class R> struct gm_reducer {
     {
         struct gm_tiles tiles = {0, 0, 0};
         uint64_t tile;
-        uint4 p[packs];
         if (!gm_run_next_tile(run, &tiles, &tile))
             return;
-        if (whole(tile)) {
+        if (!whole(tile)) {
+            put(tile, add_slowly(tile));
+        } else if (!ahead) {
+            put(tile, add_now(tile));
+        } else {
+            uint4 p[packs];
             load(p, tile);
             put(tile, add(p));
-        } else {
-            put(tile, add_slowly(tile));
         }
         __syncthreads();
         flush();
+    }
+
+    /* Warps are at most the stages apart, which is fewer tiles than there are rows here. The last warp that comes with
+     * a tile's value combines them, in the order of warps. */
+    __device__ __forceinline__ void join(uint64_t tile, Value v)
+    {
+        uint32_t *arrived = gm_run_scratch<uint32_t>(GM_PIPE_BYTES + 1024u - GM_REDUCE_ROWS * 4u) + row;
+        Value *values = warps + row * GM_BLOCK_WARPS;
+        const uint32_t lane = threadIdx.x & 31u;
+        uint32_t count = 0;
+        v = gm_warp_combine<R>(v);
+        if (lane == 0) {
+            values[threadIdx.x / 32u] = v;
+            __threadfence_block(); /* the value before the count, for the warp that combines */
+            count = atomicAdd(arrived, 1u);
+        }
+        row = (row + 1u) % GM_REDUCE_ROWS;
+        if (__shfl_sync(0xffffffffu, count, 0) != GM_BLOCK_WARPS - 1u)
+            return;
+        __threadfence_block();
+        v = gm_warp_combine<R>(lane < GM_BLOCK_WARPS ? values[lane] : R::zero());
+        if (lane == 0) {
+            ((Value *)run->job->workspace)[tile] = v;
+            *arrived = 0;
+        }
     }
 
     __device__ __forceinline__ void bulk()
@@ -186,6 +233,8 @@ template <class R> struct gm_reducer {
         constexpr int each = GM_PIPE_CHUNK / 16 / GM_CUDA_THREADS;
         struct gm_reader reader;
         struct gm_chunk chunk;
+        if (threadIdx.x < GM_REDUCE_ROWS)
+            gm_run_scratch<uint32_t>(GM_PIPE_BYTES + 1024u - GM_REDUCE_ROWS * 4u)[threadIdx.x] = 0;
         gm_reader_open(&reader, run, gm_run_buffer<const void>(run, 0), sizeof(Word));
         typename R::Sum sum(r);
         while (gm_reader_get(&reader, &chunk)) {
@@ -195,14 +244,12 @@ template <class R> struct gm_reducer {
                 sum.add(gm_pack_take<Word>(from, k * GM_CUDA_THREADS + threadIdx.x, chunk.bytes / sizeof(Word),
                                            r.padding()));
             gm_reader_done(&reader);
-            flush();
             if (chunk.last) {
-                put(chunk.tile, sum.total());
+                join(chunk.tile, sum.total());
                 sum = typename R::Sum(r);
             }
         }
         gm_reader_close(&reader);
-        flush();
 #endif
     }
 };
