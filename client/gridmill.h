@@ -335,7 +335,8 @@ GM_API int gm_ping(struct gm_client *client, uint64_t deadline_ns);
 GM_API int gm_stats(struct gm_client *client, uint64_t deadline_ns, void **bytes, size_t *size);
 GM_API int gm_ops(struct gm_client *client, uint64_t deadline_ns, void **bytes, size_t *size);
 GM_API void gm_free(void *bytes);
-/* Tells the daemon to refuse new jobs, finish the accepted ones and exit. On the admin socket only: GM_EPERM. */
+/* Tells the daemon to refuse new jobs, and waits until the accepted ones are finished; the daemon stays, and SIGTERM
+ * ends it. On the admin socket only: GM_EPERM. */
 GM_API int gm_drain(struct gm_client *client, uint64_t deadline_ns);
 
 #ifdef __cplusplus

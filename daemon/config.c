@@ -118,11 +118,11 @@ static int gm_config_add_device(struct gm_config *config, const char *text, char
     device->backend = GM_BACKEND_CPU;
     if (strcmp(text, "auto") == 0) {
         device->automatic = true, device->backend = GM_BACKEND_CUDA;
-        strcpy(device->name, "cuda:0");
+        memcpy(device->name, "cuda:0", sizeof "cuda:0");
     } else if (strcmp(text, "cpu") == 0) {
-        strcpy(device->name, "cpu");
+        memcpy(device->name, "cpu", sizeof "cpu");
     } else if (strncmp(text, "cpu:", 4) == 0) {
-        strcpy(device->name, "cpu");
+        memcpy(device->name, "cpu", sizeof "cpu");
         if (gm_config_u32("device", text + 4, 1, GM_SHARES_MAX, &device->workers, error) != GM_OK) {
             snprintf(error, GM_CONFIG_ERROR, "--device %s: cpu:N takes 1 to %u workers", text, GM_SHARES_MAX);
             return GM_EINVAL;
@@ -130,7 +130,7 @@ static int gm_config_add_device(struct gm_config *config, const char *text, char
     } else if (strncmp(text, "cuda:", 5) == 0 && text[5] != 0 && strlen(text) < sizeof device->name &&
                strspn(text + 5, "0123456789abcdefABCDEFGPUMIG-") == strlen(text + 5)) {
         device->backend = GM_BACKEND_CUDA;
-        strcpy(device->name, text);
+        memcpy(device->name, text, strlen(text) + 1u);
     } else {
         snprintf(error, GM_CONFIG_ERROR, "--device %.64s: not auto, cpu, cpu:N, cuda:INDEX or cuda:UUID", text);
         return GM_EINVAL;
@@ -182,7 +182,7 @@ static int gm_config_flag(struct gm_config *config, int flag, const char *text, 
                      sizeof config->program - 33);
             return GM_EINVAL;
         }
-        strcpy(config->program, text);
+        memcpy(config->program, text, strlen(text) + 1u);
         return GM_OK;
     default:
         *action = flag == GM_ARG_HELP ? GM_CONFIG_HELP : flag == GM_ARG_VERSION ? GM_CONFIG_VERSION : GM_CONFIG_CHECK;
@@ -292,6 +292,10 @@ bool gm_config_program(const struct gm_config *config, uint32_t backend, char *p
         self[got] = 0;
         *strrchr(self, '/') = 0;
         length = snprintf(path, size, "%s/%s", self, name);
+        if (length > 0 && (size_t)length < size && access(path, X_OK) == 0)
+            return true;
+        /* An installation that was moved, or made below another root, keeps its own device programs. */
+        length = snprintf(path, size, "%s/" GM_LIBEXEC_FROM_SBIN "/%s", self, name);
         if (length > 0 && (size_t)length < size && access(path, X_OK) == 0)
             return true;
     }

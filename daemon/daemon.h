@@ -51,6 +51,7 @@ struct gm_server {
     uv_idle_t spin;
     int lock;
     bool listening, accept_paused;
+    uint64_t finished_ms; /* while stopping: when the last job was answered */
     uint32_t waiters;
     struct {
         uint32_t session, request;

@@ -88,7 +88,7 @@ static void gm_device_handle_closed(uv_handle_t *handle)
     if (d->phase != GM_PHASE_STARTING)
         return;
     v->config.backend = GM_BACKEND_CPU;
-    strcpy(v->config.name, "cpu");
+    memcpy(v->config.name, "cpu", sizeof "cpu");
     const int status = gm_device_start(v);
     if (status != GM_OK)
         gm_server_failed(d, v->reason);
@@ -318,7 +318,7 @@ int gm_devices_start(struct gm_daemon *d)
         if (status != GM_OK && v->config.automatic) {
             memcpy(v->fallback, v->reason, sizeof v->fallback);
             v->config.backend = GM_BACKEND_CPU;
-            strcpy(v->config.name, "cpu");
+            memcpy(v->config.name, "cpu", sizeof "cpu");
             status = gm_device_start(v);
         }
         if (status != GM_OK) {

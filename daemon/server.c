@@ -26,6 +26,8 @@
 #define GM_ACCEPT_PER_EVENT 64
 #define GM_ACCEPT_RETRY_MS 100
 #define GM_STOP_MS 5000u
+/* Once every job is answered, clients get this long to read the answers. */
+#define GM_UNREAD_MS 2000u
 #define GM_TICK_MS 1000u
 
 static void gm_server_stop(struct gm_daemon *d, int exit_status);
@@ -277,9 +279,14 @@ void gm_server_progress(struct gm_daemon *d)
         }
         s->waiters = 0;
     }
-    if (d->phase == GM_PHASE_FINISHING && d->jobs.count == 0 && !gm_output_pending(d)) {
-        gm_stop_devices(d);
-        uv_timer_start(&s->deadline, gm_deadline, d->times.stop_ms, 0);
+    if (d->phase == GM_PHASE_FINISHING && d->jobs.count == 0) {
+        const uint64_t now_ms = uv_now(&d->loop);
+        if (s->finished_ms == 0)
+            s->finished_ms = now_ms;
+        if (!gm_output_pending(d) || now_ms - s->finished_ms > GM_UNREAD_MS) {
+            gm_stop_devices(d);
+            uv_timer_start(&s->deadline, gm_deadline, d->times.stop_ms, 0);
+        }
     }
     if (d->phase == GM_PHASE_STOPPING && gm_devices_gone(d))
         gm_server_close(d);

@@ -122,8 +122,8 @@ int gm_socket_listen(struct gm_socket *s, const char *path, mode_t mode, char er
                  GM_SOCKET_PATH_MAX);
         return GM_EINVAL;
     }
-    strcpy(s->path, path);
-    strcpy(address.sun_path, path);
+    memcpy(s->path, path, strlen(path) + 1u);
+    memcpy(address.sun_path, path, strlen(path) + 1u);
     const int status = gm_socket_clear(&address, error);
     if (status != GM_OK)
         return status;

@@ -72,7 +72,8 @@ static int bring_up(struct gm_device_config *config, struct gm_control_hello *he
         return GM_ESYSTEM;
     }
     const struct gm_region_header *header = (const struct gm_region_header *)(const void *)region;
-    if (header->magic != GM_REGION_MAGIC || header->version != GM_CONTROL_VERSION || header->bytes != gm_region_bytes()) {
+    if (header->magic != GM_REGION_MAGIC || header->version != GM_CONTROL_VERSION ||
+        header->bytes != gm_region_bytes()) {
         snprintf(text, GM_ERROR_TEXT_MAX, "region of another version");
         return GM_EVERSION;
     }

@@ -216,7 +216,7 @@ int gm_server_receive(struct gm_server *server, char *text)
         status = gm_admin_cancel(&server->admin, 0, m.u.position);
         break;
     case GM_CONTROL_PING:
-        value = server->counters->turns;
+        value = gm_load_relaxed_sys_u64(&server->counters->turns); /* the dispatcher stores it meanwhile */
         if (server->backend->running(server->device))
             status = gm_admin_ping(&server->admin, &value, GM_PING_CALL_MS);
         break;

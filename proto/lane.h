@@ -122,9 +122,12 @@ static_assert(GM_ARENAS_MAX <= 65536, "an index has 16 bits");
 /* 16-bit code of a time in nanoseconds: exact below 1024, then 6 bits of exponent and 10 of fraction (0.1 %). */
 GM_HD uint32_t gm_time_encode(uint64_t ns)
 {
-    uint32_t e = 0;
-    while ((ns >> e) >= 2048u)
-        e++;
+#ifdef __CUDA_ARCH__
+    const uint32_t bits = 64u - (uint32_t)__clzll((long long)(ns | 1u));
+#else
+    const uint32_t bits = 64u - (uint32_t)__builtin_clzll(ns | 1u);
+#endif
+    const uint32_t e = bits > 11u ? bits - 11u : 0; /* ns >> e has eleven bits, of which the first is implied */
     return ns < 1024u ? (uint32_t)ns : (e + 1u) << 10 | ((uint32_t)(ns >> e) & 1023u);
 }
 GM_HD uint64_t gm_time_decode(uint32_t code)

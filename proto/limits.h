@@ -95,12 +95,12 @@
 
 static_assert(GM_IS_POW2(GM_LANE0_SLOTS) && GM_LANE0_SLOTS <= GM_LANE_SLOTS_MAX, "lane 0 is a lane");
 static_assert(GM_IS_POW2(GM_ADMIN_SLOTS) && GM_IS_POW2(GM_TICKETS) && GM_IS_POW2(GM_ENTRIES_MAX), "masks index rings");
-static_assert(GM_SHARES_MAX * 2 <= GM_TICKETS, "one job's widest phase and every worker's stop ticket fit the ring together");
-static_assert(GM_ENTRIES_MAX + GM_SHARES_MAX <= GM_TICKETS, "single-share jobs in every entry leave credit for one wide phase");
+static_assert(GM_SHARES_MAX * 2 <= GM_TICKETS, "the widest phase and every worker's stop ticket fit the ring together");
+static_assert(GM_ENTRIES_MAX + GM_SHARES_MAX <= GM_TICKETS, "entries full of narrow jobs leave credit for a wide one");
 static_assert(GM_ENTRIES_MAX <= 4096 && GM_SHARES_MAX <= 4096, "a ticket slot has 12 bits for each");
 static_assert(GM_POLL_MAX <= 32, "one descriptor slot per SIMT lane");
 static_assert(GM_HIST_BINS_MAX * 8u <= GM_INLINE_BYTES_MAX, "the largest histogram fits a reply");
-static_assert(GM_STAGING_BYTES >= 4u * GM_INLINE_BYTES_MAX, "several jobs with the largest inline data are staged at once");
+static_assert(GM_STAGING_BYTES >= 4u * GM_INLINE_BYTES_MAX, "several jobs with most inline data are staged at once");
 static_assert(GM_INFLIGHT_PER_SESSION_MAX <= GM_LANE0_SLOTS, "one session cannot need more than the lane");
 static_assert(GM_STATS_BYTES_MAX + 4096u <= GM_FRAME_BYTES_MAX, "a stats reply is one frame");
 static_assert(GM_OUTPUT_BYTES_MAX >= 2u * GM_FRAME_BYTES_MAX, "a whole reply always fits beside one being sent");

@@ -116,7 +116,7 @@ GM_DEV_CALL uint32_t gm_admin(const struct gm_core *core, struct gm_disp *d)
     const uint32_t op = gm_admin_word(d, GM_A_OP), lane = gm_admin_word(d, GM_A_INDEX);
     const uint64_t position = gm_admin_word64(d, GM_A_POSITION), at = d->admin_head;
     /* Acquire: what the device process prepared before it wrote the descriptor (cleared memory, mapped rings). */
-    gm_fence_sys();
+    gm_fence_acq_rel_sys();
     const bool aborted = op == GM_ADMIN_CANCEL && gm_admin_abort(core, d, lane, position);
     gm_syncwarp();
     if (gm_lane_id() == 0) {

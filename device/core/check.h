@@ -48,9 +48,19 @@ GM_DEV int32_t gm_check_buffer(const struct gm_disp *d, bool lane0, uint32_t ses
     return GM_OK;
 }
 
-GM_DEV uint64_t gm_poll_word64(const struct gm_disp *d, uint32_t k, uint32_t word)
+/* Half a descriptor in registers: four reads instead of twelve. */
+struct gm_words {
+    uint32_t w[12];
+};
+GM_DEV struct gm_words gm_poll_words(const struct gm_disp *d, uint32_t k)
 {
-    return gm_poll_word(d, k, word) | (uint64_t)gm_poll_word(d, k, word + 1u) << 32;
+    struct gm_words words;
+    GM_UNROLL
+    for (uint32_t i = 0; i < 4; i++) {
+        const struct gm_granule g = d->stage[k * 4u + i];
+        words.w[i * 3u] = g.w[0], words.w[i * 3u + 1u] = g.w[1], words.w[i * 3u + 2u] = g.w[2];
+    }
+    return words;
 }
 
 /* Sizes and scalar arguments. */
@@ -89,9 +99,10 @@ GM_DEV int32_t gm_check(const struct gm_core *core, const struct gm_disp *d, uin
                         bool has_wide, struct gm_job *job, struct gm_plan *plan)
 {
     const struct gm_lane_row *lane = &d->lane[lane_index];
-    const uint32_t word0 = gm_poll_word(d, k, GM_W_OP);
+    const struct gm_words head = gm_poll_words(d, k);
+    const uint32_t word0 = head.w[GM_W_OP];
     const bool lane0 = lane_index == 0;
-    const uint32_t session = lane0 ? gm_poll_word(d, k, GM_W_SESSION) : lane->session;
+    const uint32_t session = lane0 ? head.w[GM_W_SESSION] : lane->session;
     const uint32_t op = word0 & 0xffffu;
     const struct gm_op_row row = d->op_row[op < GM_OP_COUNT ? op : 0];
     job->op = (uint16_t)op;
@@ -102,18 +113,23 @@ GM_DEV int32_t gm_check(const struct gm_core *core, const struct gm_disp *d, uin
     job->zero = 0;
     job->position = lane->head + k;
     job->completion = (uint64_t)(uintptr_t)&lane->cq[job->position & ((UINT64_C(1) << lane->slots_log2) - 1u)];
-    job->n = gm_poll_word64(d, k, GM_W_N);
-    job->bins = gm_poll_word(d, k, GM_W_COUNT);
+    job->n = gm_desc_get64(head.w, GM_W_N);
+    job->bins = head.w[GM_W_COUNT];
     job->marks = 0;
     job->start_ns = d->now_ns;
-    job->value[0] = has_wide ? gm_poll_word64(d, k, GM_W_VALUE0) : 0;
-    job->value[1] = has_wide ? gm_poll_word64(d, k, GM_W_VALUE1) : 0;
+    job->value[0] = job->value[1] = 0;
+    struct gm_words wide = {{0}};
+    if (has_wide) {
+        wide = gm_poll_words(d, k + 1u);
+        job->value[0] = gm_desc_get64(wide.w, GM_W_VALUE0 - 12u);
+        job->value[1] = gm_desc_get64(wide.w, GM_W_VALUE1 - 12u);
+    }
     GM_UNROLL
     for (uint32_t i = 0; i < GM_BUFFERS_MAX; i++)
         job->address[i] = 0;
     if (op >= GM_OP_COUNT || !row.known)
         return GM_EOP;
-    if ((job->flags & ~GM_FLAGS_KNOWN) || (row.wide != 0) != has_wide || gm_poll_word(d, k, GM_W_ZERO) != 0)
+    if ((job->flags & ~GM_FLAGS_KNOWN) || (row.wide != 0) != has_wide || head.w[GM_W_ZERO] != 0)
         return GM_EINVAL;
     int32_t status = gm_check_arguments(&row, job);
     if (status != GM_OK)
@@ -124,10 +140,12 @@ GM_DEV int32_t gm_check(const struct gm_core *core, const struct gm_disp *d, uin
     for (uint32_t i = 0; i < GM_BUFFERS_MAX; i++) {
         if (i >= buffers || status != GM_OK)
             continue;
-        const uint32_t at = i == 0 ? GM_W_ARENA0 : i == 1 ? GM_W_ARENA1 : GM_W_ARENA2;
-        const uint32_t at_offset = i == 0 ? GM_W_OFFSET0 : i == 1 ? GM_W_OFFSET1 : GM_W_OFFSET2;
+        const uint32_t handle = i == 0 ? head.w[GM_W_ARENA0] : i == 1 ? head.w[GM_W_ARENA1] : wide.w[GM_W_ARENA2 - 12u];
+        const uint64_t offset = i == 0   ? gm_desc_get64(head.w, GM_W_OFFSET0)
+                                : i == 1 ? gm_desc_get64(head.w, GM_W_OFFSET1)
+                                         : gm_desc_get64(wide.w, GM_W_OFFSET2 - 12u);
         const bool written = i >= row.inputs;
-        status = gm_check_buffer(d, lane0, session, gm_poll_word(d, k, at), gm_poll_word64(d, k, at_offset),
+        status = gm_check_buffer(d, lane0, session, handle, offset,
                                  written ? out_bytes : in_bytes,
                                  written && row.shape == GM_SHAPE_HISTOGRAM ? 8u : element, written, job, i);
     }

@@ -18,9 +18,9 @@ GM_DEV void gm_complete_store(struct gm_granule *slot, uint32_t lap, uint64_t re
 GM_DEV void gm_complete(const struct gm_job *job, uint64_t result, int32_t status)
 {
     if (job->marks & GM_MARK_HOST_OUT)
-        gm_fence_sys();
+        gm_fence_acq_rel_sys();
     else if (job->marks & GM_MARK_OUT)
-        gm_fence_gpu();
+        gm_fence_acq_rel_gpu();
     gm_complete_store((struct gm_granule *)job->completion, gm_lap(job->position, job->slots_log2),
                       status == GM_OK ? result : 0, status, gm_now_ns() - job->start_ns);
 }

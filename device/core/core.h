@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The structs of the scheduler. gm_core says where everything is, gm_entry is a job in flight, gm_disp is private to the
- * dispatcher (on a GPU it lives in shared memory while the kernel runs, and in core->saved between launches). Plain
- * fixed-width data: the host makes the first image, the same bytes are used on both backends.
+ * The structs of the scheduler. gm_core says where everything is, gm_entry is a job in flight, gm_disp is private to
+ * the dispatcher (on a GPU it lives in shared memory while the kernel runs, and in core->saved between launches).
+ * Plain fixed-width data: the host makes the first image, the same bytes are used on both backends.
  */
 #ifndef GM_CORE_CORE_H
 #define GM_CORE_CORE_H
@@ -21,7 +21,7 @@ enum gm_mark {
 
 /* A job as a worker sees it: one line, loaded by one warp in one access and used from a private copy. The fields from
  * shares down change from phase to phase. */
-struct gm_job {
+struct __attribute__((aligned(16))) gm_job {
     uint16_t op;
     uint8_t dtype, flags;
     uint16_t lane, entry;
@@ -52,6 +52,9 @@ struct gm_entry {
     uint32_t pad[25];
 };
 static_assert(sizeof(struct gm_entry) == 256 && offsetof(struct gm_entry, arrived) == 128, "two lines");
+static_assert(offsetof(struct gm_entry, next_tile) == 136 && offsetof(struct gm_entry, abort) == 144 &&
+                  offsetof(struct gm_entry, status) == 148 && offsetof(struct gm_entry, generation) == 152,
+              "gm_start_entry writes them in pairs");
 
 /* Ticket slot: lap << 32 | generation << 24 | entry << 12 | share. Inbox slot: lap << 32 | kind << 31 | entry. */
 #define GM_STOP_ENTRY 0xfffu

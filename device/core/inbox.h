@@ -27,7 +27,7 @@ GM_DEV uint64_t gm_inbox_load(const uint64_t *word)
 #endif
 }
 /* Acquire: pairs with the release in gm_inbox_push. */
-GM_DEV void gm_inbox_acquire(void) { gm_fence_gpu(); }
+GM_DEV void gm_inbox_acquire(void) { gm_fence_acq_rel_gpu(); }
 GM_DEV bool gm_inbox_valid(const struct gm_core *core, uint64_t position, uint64_t word)
 {
     return (uint32_t)(word >> 32) == gm_lap(position, core->entries_log2);

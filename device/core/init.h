@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The first image of the scheduler's state, made by the host in its own memory; the CUDA backend copies it to the device. Tests
- * choose small rings and counters near their wrap through the same struct that the product uses.
+ * The first image of the scheduler's state, made by the host in its own memory; the CUDA backend copies it to the
+ * device. Tests choose small rings and counters near their wrap through the same struct that the product uses.
  */
 #ifndef GM_CORE_INIT_H
 #define GM_CORE_INIT_H

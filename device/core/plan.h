@@ -54,7 +54,8 @@ GM_HD uint64_t gm_plan_chunk(uint64_t n, uint64_t granule, uint32_t most)
 GM_HD uint64_t gm_sort_keys_offset(uint64_t chunks) { return (chunks * GM_RADIX * 8u + 255u) & ~UINT64_C(255); }
 
 /* Fills phases, shares, tiles and tile_elements; the phases of every work shape have the same cut. */
-GM_HD struct gm_plan gm_plan_job(struct gm_job *job, const struct gm_op_row *row, uint32_t workers, uint32_t host_shares)
+GM_HD struct gm_plan gm_plan_job(struct gm_job *job, const struct gm_op_row *row, uint32_t workers,
+                                 uint32_t host_shares)
 {
     struct gm_plan plan = {0, 1};
     const uint32_t most = (job->marks & GM_MARK_HOST) && host_shares < workers ? host_shares : workers;

@@ -10,7 +10,8 @@
 
 #ifdef __CUDACC__
 #define GM_DEV static __device__ __forceinline__
-#define GM_DEV_CALL static __device__ __noinline__ /* a call: keeps what is rare, or large, out of the turn's registers */
+/* A call: keeps what is rare, or large, out of the turn's registers. */
+#define GM_DEV_CALL static __device__ __noinline__
 #define GM_WARP 32u
 #define GM_UNROLL _Pragma("unroll")
 GM_DEV uint32_t gm_lane_id(void) { return threadIdx.x & 31u; }

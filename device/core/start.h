@@ -52,48 +52,49 @@ GM_DEV uint32_t gm_start_entry(const struct gm_core *core, struct gm_disp *d, co
         job->workspace = (uint64_t)(uintptr_t)(core->scratch + (uint64_t)index * GM_ENTRY_SCRATCH);
     }
     entry->job = *job;
-    entry->generation = generation;
-    gm_store_relaxed_u64(&entry->arrived, 0);
-    gm_store_relaxed_u64(&entry->next_tile, job->shares);
-    gm_store_relaxed_u32(&entry->abort, 0);
-    gm_store_relaxed_u32((uint32_t *)&entry->status, 0);
+    gm_store16_gpu(&entry->arrived, 0, job->shares);                         /* arrived, next_tile */
+    gm_store16_gpu(&entry->abort, 0, generation);                            /* abort, status; generation, pad */
     if (job->marks & GM_MARK_HOST)
         gm_journal_started(lane, job->position); /* ordered by the system fence of gm_start_publish */
     return generation;
 }
 
-/* Publishes one phase for every SIMT lane that holds one (shares 0: none), all behind one fence. Whole warp. */
-GM_DEV void gm_start_publish(const struct gm_core *core, struct gm_disp *d, uint32_t shares, uint32_t index,
+/* Between an entry and its tickets. Release: entries before tickets. A job on host memory needs the system scope:
+ * acquire, because the host wrote its data before the descriptor; release, because STARTED must be in the journal
+ * before the first effect that outlives this process. Jobs without host memory have neither, and the wider fence costs
+ * 0.9 us. */
+GM_DEV void gm_start_fence(bool host)
+{
+    if (host)
+        gm_fence_acq_rel_sys();
+    else
+        gm_fence_acq_rel_gpu();
+    gm_syncwarp();
+}
+
+/* Publishes one phase for every SIMT lane that holds one (shares 0: none), all behind one fence. Returns the number of
+ * tickets. Whole warp. */
+GM_DEV uint32_t gm_start_publish(const struct gm_core *core, struct gm_disp *d, uint32_t shares, uint32_t index,
                              uint32_t generation, bool host)
 {
     const uint32_t before = gm_scan_exclusive(shares);
     const uint32_t total = gm_shfl_u32(before + shares, GM_WARP - 1u);
     const uint64_t base = d->published, mask = ((uint64_t)1 << core->tickets_log2) - 1u;
-    /* Release: entries before tickets. A job on host memory needs the system scope: acquire, because the host wrote its
-     * data before the descriptor; release, because STARTED must be in the journal before the first effect that
-     * outlives this process. Jobs without host memory have neither, and the wider fence costs 0.9 us. */
-    if (gm_ballot(host) != 0)
-        gm_fence_sys();
-    else
-        gm_fence_gpu();
-    gm_syncwarp();
+    gm_start_fence(gm_ballot(host) != 0);
     if (shares == 1) {
         const uint64_t p = base + before;
         gm_publish_store(&core->slots[p & mask], gm_slot_make(gm_lap(p, core->tickets_log2), generation, index, 0));
     }
-    const uint32_t phases = gm_ballot(shares != 0);
     for (uint32_t wide = gm_ballot(shares > 1); wide != 0; wide &= wide - 1u) {
         const uint32_t who = gm_lowest_one(wide);
         gm_publish(core, base + gm_shfl_u32(before, who), gm_shfl_u32(generation, who), gm_shfl_u32(index, who),
                    gm_shfl_u32(shares, who));
     }
     gm_syncwarp();
-    if (gm_lane_id() == 0) {
+    if (gm_lane_id() == 0)
         d->published += total;
-        d->counters.tickets += total;
-        d->counters.phases += gm_count_ones(phases);
-    }
     gm_syncwarp();
+    return total;
 }
 
 /* What became of one slot of the stage. */
@@ -136,7 +137,8 @@ GM_DEV struct gm_verdict gm_start_judge(const struct gm_core *core, const struct
 
 /* The longest prefix of the chunk whose resources are there now, as a count of slots. A job on the workspace pool
  * starts in a chunk of its own, because its reservation may fail after others took theirs. Whole warp. */
-GM_DEV uint32_t gm_start_prefix(const struct gm_core *core, struct gm_disp *d, uint32_t slots, const struct gm_verdict *v)
+GM_DEV uint32_t gm_start_prefix(const struct gm_core *core, struct gm_disp *d, uint32_t slots,
+                                const struct gm_verdict *v)
 {
     const uint32_t lane = gm_lane_id(), one = v->want != 0 ? 1u : 0u;
     const uint32_t credit = gm_scan_exclusive(v->want) + v->want, entries = gm_scan_exclusive(one) + one;
@@ -153,23 +155,32 @@ GM_DEV uint32_t gm_start_prefix(const struct gm_core *core, struct gm_disp *d, u
     return count;
 }
 
-/* One thread: what a start changes in the dispatcher's own books. */
-GM_DEV void gm_start_count(struct gm_disp *d, struct gm_lane_row *lane, uint32_t started, uint32_t credit,
-                           uint32_t refused)
+/* What a start did, in one value that passes through calls and adds up: slots consumed, jobs started, descriptors refused,
+ * tickets published. At most GM_POLL_MAX of the first three, and a phase of GM_SHARES_MAX shares for each. */
+static_assert(GM_POLL_MAX * GM_SHARES_MAX < 65536u, "sixteen bits each");
+GM_HD uint64_t gm_tally(uint32_t consumed, uint32_t started, uint32_t refused, uint32_t tickets)
 {
-    d->free_entries -= started;
-    d->credit -= credit;
+    return consumed | (uint64_t)started << 16 | (uint64_t)refused << 32 | (uint64_t)tickets << 48;
+}
+GM_HD uint32_t gm_tally_consumed(uint64_t tally) { return (uint32_t)tally & 0xffffu; }
+
+/* The counters of a start, after the next look at the lanes is on its way. One thread. */
+GM_DEV void gm_start_count(struct gm_disp *d, struct gm_lane_row *lane, uint64_t tally)
+{
+    const uint32_t started = (uint32_t)tally >> 16, refused = (uint32_t)(tally >> 32) & 0xffffu;
     d->counters.started += started;
     d->counters.refused += refused;
     d->counters.polled += started + refused;
+    d->counters.phases += started;
+    d->counters.tickets += tally >> 48;
     d->counters.entries += started;
     if (d->counters.entries > d->counters.entries_high)
         d->counters.entries_high = d->counters.entries;
     lane->completed += refused;
 }
 
-/* Chunk of up to GM_WARP slots of the stage, from slot base on. Returns how many were consumed. Whole warp. */
-GM_DEV_CALL uint32_t gm_start_chunk(const struct gm_core *core, struct gm_disp *d, uint32_t lane_index, uint32_t base,
+/* Chunk of up to GM_WARP slots of the stage, from slot base on. Whole warp. */
+GM_DEV_CALL uint64_t gm_start_chunk(const struct gm_core *core, struct gm_disp *d, uint32_t lane_index, uint32_t base,
                                uint32_t count)
 {
     struct gm_lane_row *lane = &d->lane[lane_index];
@@ -197,24 +208,29 @@ GM_DEV_CALL uint32_t gm_start_chunk(const struct gm_core *core, struct gm_disp *
         index = d->free_entry[d->free_entries - 1u - rank];
         generation = gm_start_entry(core, d, lane, &job, index, pool_offset, v.want);
     }
-    const uint32_t starts = gm_ballot(start), started = gm_count_ones(starts), refused = gm_count_ones(gm_ballot(refuse));
+    const uint32_t starts = gm_ballot(start), started = gm_count_ones(starts);
+    const uint32_t refused = gm_count_ones(gm_ballot(refuse));
     const uint32_t used = gm_shfl_u32(credit + (start ? v.want : 0u), GM_WARP - 1u);
+    uint32_t tickets = 0;
     if (starts != 0)
-        gm_start_publish(core, d, start ? job.shares : 0u, index, generation, start && (job.marks & GM_MARK_HOST));
+        tickets = gm_start_publish(core, d, start ? job.shares : 0u, index, generation,
+                                   start && (job.marks & GM_MARK_HOST));
     /* Nothing of a job without host memory outlives this process but its completion, so its mark need not come before
      * its tickets; the fence would wait for it. */
     if (start && !(job.marks & GM_MARK_HOST))
         gm_journal_started(lane, job.position);
     gm_syncwarp();
-    if (gm_lane_id() == 0)
-        gm_start_count(d, lane, started, used, refused);
+    if (gm_lane_id() == 0) {
+        d->free_entries -= started;
+        d->credit -= used;
+    }
     gm_syncwarp();
-    return taken;
+    return gm_tally(taken, started, refused, tickets);
 }
 
 /* The only slot of the stage, when latency counts: every SIMT lane works out the same, so that nothing has to be
- * summed or voted over the warp; the first one stores. Returns 1 when it was consumed. Whole warp. */
-GM_DEV_CALL uint32_t gm_start_single(const struct gm_core *core, struct gm_disp *d, uint32_t lane_index)
+ * summed or voted over the warp; the first one stores. Whole warp. */
+GM_DEV_CALL uint64_t gm_start_single(const struct gm_core *core, struct gm_disp *d, uint32_t lane_index)
 {
     struct gm_lane_row *lane = &d->lane[lane_index];
     const bool first = gm_lane_id() == 0;
@@ -222,14 +238,9 @@ GM_DEV_CALL uint32_t gm_start_single(const struct gm_core *core, struct gm_disp 
     const struct gm_verdict v = gm_start_judge(core, d, lane_index, 0, 1, &job);
     uint64_t pool_offset = 0;
     if (v.want == 0) {
-        const uint32_t refused = v.answered ? 1u : 0u;
-        gm_syncwarp();
-        if (first && refused != 0)
+        if (first && v.answered)
             gm_complete_refused(lane, lane->head, v.status);
-        if (first)
-            gm_start_count(d, lane, 0, 0, refused);
-        gm_syncwarp();
-        return 1;
+        return gm_tally(1, 0, v.answered ? 1u : 0u, 0);
     }
     if (v.want > d->credit || d->free_entries == 0 || !gm_room(core, d, v.want))
         return 0;
@@ -241,38 +252,52 @@ GM_DEV_CALL uint32_t gm_start_single(const struct gm_core *core, struct gm_disp 
             return 0;
     }
     const uint32_t index = d->free_entry[d->free_entries - 1u];
+    const uint64_t base = d->published, mask = ((uint64_t)1 << core->tickets_log2) - 1u;
     uint32_t generation = 0;
     gm_syncwarp();
     if (first)
         generation = gm_start_entry(core, d, lane, &job, index, pool_offset, v.want);
-    gm_start_publish(core, d, first ? job.shares : 0u, index, generation, (job.marks & GM_MARK_HOST) != 0);
-    if (first && !(job.marks & GM_MARK_HOST))
-        gm_journal_started(lane, job.position); /* as in gm_start_chunk */
-    if (first)
-        gm_start_count(d, lane, 1, v.want, 0);
-    gm_syncwarp();
-    return 1;
+    if (job.shares == 1) {
+        /* Both worked out before the fence: every instruction between it and the store is latency. */
+        uint64_t *slot = &core->slots[base & mask];
+        const uint64_t ticket = gm_slot_make(gm_lap(base, core->tickets_log2), generation, index, 0);
+        gm_start_fence((job.marks & GM_MARK_HOST) != 0);
+        if (first)
+            gm_publish_store(slot, ticket);
+    } else {
+        generation = gm_shfl_u32(generation, 0);
+        gm_start_fence((job.marks & GM_MARK_HOST) != 0);
+        gm_publish(core, base, generation, index, job.shares);
+        gm_syncwarp();
+    }
+    if (first) {
+        d->published = base + job.shares;
+        d->free_entries--;
+        d->credit -= v.want;
+        if (!(job.marks & GM_MARK_HOST))
+            gm_journal_started(lane, job.position); /* as in gm_start_chunk */
+    }
+    return gm_tally(1, 1, 0, job.shares);
 }
 
-/* Everything complete at the head of a lane. Returns slots consumed; d->held_lane says whether the next job waits. */
-GM_DEV uint32_t gm_start(const struct gm_core *core, struct gm_disp *d, uint32_t lane_index, uint32_t count)
+/* Everything complete at the head of a lane. Returns the tally; d->held_lane says whether the next job waits. */
+GM_DEV uint64_t gm_start(const struct gm_core *core, struct gm_disp *d, uint32_t lane_index, uint32_t count)
 {
     struct gm_lane_row *lane = &d->lane[lane_index];
-    uint32_t consumed = 0;
+    uint64_t tally = 0;
     /* Never split a wide descriptor whose second half is not there yet. */
-    if (count > 0) {
-        const uint32_t last = gm_poll_word(d, count - 1u, GM_W_OP);
-        if ((last & 0xffffu) != GM_DESC_WIDE_MARK && (last >> 24 & GM_FLAG_WIDE))
-            count--;
-    }
+    const uint32_t last = gm_poll_word(d, count - 1u, GM_W_OP);
+    if ((last & 0xffffu) != GM_DESC_WIDE_MARK && (last >> 24 & GM_FLAG_WIDE))
+        count--;
     bool held = false;
-    while (consumed < count && !held) {
-        const uint32_t slots = count - consumed < GM_WARP ? count - consumed : GM_WARP;
-        const uint32_t taken = count == 1 ? gm_start_single(core, d, lane_index)
-                                          : gm_start_chunk(core, d, lane_index, consumed, count);
-        held = taken < slots;
-        consumed += taken;
+    while (gm_tally_consumed(tally) < count && !held) {
+        const uint32_t base = gm_tally_consumed(tally), slots = count - base < GM_WARP ? count - base : GM_WARP;
+        const uint64_t done = count == 1 ? gm_start_single(core, d, lane_index)
+                                         : gm_start_chunk(core, d, lane_index, base, count);
+        held = gm_tally_consumed(done) < slots;
+        tally += done;
     }
+    const uint32_t consumed = gm_tally_consumed(tally);
     gm_syncwarp();
     if (gm_lane_id() == 0) {
         d->held_lane = held && consumed == 0 ? lane_index + 1u : 0u;
@@ -282,7 +307,7 @@ GM_DEV uint32_t gm_start(const struct gm_core *core, struct gm_disp *d, uint32_t
             gm_cancel_forget(d, lane_index, lane->head);
     }
     gm_syncwarp();
-    return consumed;
+    return tally;
 }
 
 #endif

@@ -45,7 +45,8 @@ GM_DEV void gm_inbox_done(const struct gm_core *core, struct gm_disp *d, bool mi
 }
 
 /* Messages of a turn: phases that are done get their next one published, jobs that are done give everything back. A
- * phase that finds no room stops it until the next turn. Returns how many were taken. Whole warp. */
+ * phase that finds no room stops it until the next turn. Returns how many were taken; the caller moves the inbox's
+ * head. Whole warp. */
 GM_DEV uint32_t gm_inbox_take(const struct gm_core *core, struct gm_disp *d, const uint64_t *words, uint32_t count)
 {
     uint32_t taken = 0;
@@ -69,16 +70,16 @@ GM_DEV uint32_t gm_inbox_take(const struct gm_core *core, struct gm_disp *d, con
                     gm_store_relaxed_u64(&entry->next_tile, next);
                 }
                 gm_start_publish(core, d, next, entry_index, next != 0 ? d->entry_generation[entry_index] : 0u, false);
+                if (gm_lane_id() == 0) {
+                    d->counters.phases += gm_count_ones(nexts);
+                    d->counters.tickets += tickets;
+                }
             }
         }
         if (here != 0)
             gm_inbox_done(core, d, gm_lane_id() < here && !is_next, entry_index);
         taken += here;
     }
-    gm_syncwarp();
-    if (gm_lane_id() == 0)
-        d->inbox_head += taken;
-    gm_syncwarp();
     return taken;
 }
 
@@ -139,7 +140,8 @@ GM_DEV bool gm_park(const struct gm_core *core, struct gm_disp *d)
     }
     const struct gm_granule admin = gm_load16_sys(&core->admin_sq[d->admin_head & (GM_ADMIN_SLOTS - 1u)].g[0]);
     found = found || admin.w[3] == gm_lap(d->admin_head, GM_ADMIN_SLOTS_LOG2);
-    found = found || gm_inbox_valid(core, d->inbox_head, gm_inbox_load(&core->inbox[d->inbox_head & ((1u << core->entries_log2) - 1u)]));
+    const uint64_t message = gm_inbox_load(&core->inbox[d->inbox_head & ((1u << core->entries_log2) - 1u)]);
+    found = found || gm_inbox_valid(core, d->inbox_head, message);
     if (gm_ballot(found) != 0) {
         gm_park_flag(core, d, 0);
         return false;
@@ -153,7 +155,7 @@ GM_DEV bool gm_stop_publish(const struct gm_core *core, struct gm_disp *d)
 {
     if (!gm_room(core, d, core->workers))
         return false;
-    gm_fence_sys();
+    gm_fence_acq_rel_gpu();
     gm_syncwarp();
     gm_publish(core, d->published, 0, GM_STOP_ENTRY, core->workers);
     gm_syncwarp();
@@ -165,6 +167,23 @@ GM_DEV bool gm_stop_publish(const struct gm_core *core, struct gm_disp *d)
     return true;
 }
 
+/* Whether all of count messages are of finished jobs, which nobody waits for. Whole warp. */
+GM_DEV bool gm_inbox_all_done(const uint64_t *words, uint32_t count)
+{
+    bool next = false;
+    for (uint32_t r = 0; r < GM_INBOX_TAKE / GM_WARP && r * GM_WARP < count; r++)
+        next = next || (r * GM_WARP + gm_lane_id() < count && ((uint32_t)words[r] >> 31) == GM_INBOX_NEXT);
+    return gm_ballot(next) == 0;
+}
+
+GM_DEV void gm_inbox_advance(struct gm_disp *d, uint32_t count)
+{
+    gm_syncwarp();
+    if (gm_lane_id() == 0)
+        d->inbox_head += count;
+    gm_syncwarp();
+}
+
 /* Before the first turn, and after a sleep: what was loaded before it is of no use. */
 GM_DEV void gm_turn_begin(const struct gm_core *core, const struct gm_disp *d, struct gm_fetch *f)
 {
@@ -173,29 +192,21 @@ GM_DEV void gm_turn_begin(const struct gm_core *core, const struct gm_disp *d, s
     gm_poll_issue(core, d, f);
 }
 
-/* Everything that was found. Returns how much of it was done. Whole warp. */
-GM_DEV uint32_t gm_turn_work(const struct gm_core *core, struct gm_disp *d, const struct gm_fetch *f, uint32_t complete,
-                             uint32_t messages, bool admin)
+/* The rest of a turn that found something, while the next look is on its way: what was started is counted, finished
+ * jobs give back what they held, a sleeping client is woken. Whole warp. */
+GM_DEV uint32_t gm_turn_books(const struct gm_core *core, struct gm_disp *d, uint32_t lane_index, uint64_t tally,
+                              const uint64_t *words, uint32_t done)
 {
-    struct gm_lane_row *lane = f->lane == GM_LANE_NONE ? NULL : &d->lane[f->lane];
-    uint32_t work = 0;
-    gm_poll_land(d, f, complete);
-    if (complete != 0)
-        work += gm_start(core, d, f->lane, complete);
-    if (messages != 0)
-        work += gm_inbox_take(core, d, f->inbox, messages);
-    if (admin)
-        work += gm_admin(core, d);
+    const uint32_t work = done != 0 ? gm_inbox_take(core, d, words, done) : 0;
+    gm_syncwarp();
     if (gm_lane_id() == 0) {
-        if (lane && lane->header) {
-            if (gm_wake_due(d, lane)) {
-                d->wake = 1;
-                d->counters.wakes++;
-            }
-            gm_policy_served(d, f->lane, complete);
+        struct gm_lane_row *lane = lane_index == GM_LANE_NONE ? NULL : &d->lane[lane_index];
+        if (tally != 0)
+            gm_start_count(d, lane, tally);
+        if (lane && lane->header && gm_wake_due(d, lane)) {
+            d->wake = 1;
+            d->counters.wakes++;
         }
-        if (work != 0)
-            d->last_work_ns = d->now_ns;
     }
     gm_syncwarp();
     return work;
@@ -222,28 +233,48 @@ GM_DEV enum gm_turn_result gm_turn_idle(const struct gm_core *core, struct gm_di
 
 GM_DEV enum gm_turn_result gm_turn(const struct gm_core *core, struct gm_disp *d, struct gm_fetch *f)
 {
-    const bool stopping = d->stopping != 0;
-    const uint32_t complete = stopping ? 0 : gm_poll_complete(d, f), messages = gm_poll_messages(core, d, f);
+    const uint32_t lane_index = f->lane, messages = gm_poll_messages(core, d, f);
+    const uint32_t complete = d->stopping != 0 ? 0 : gm_poll_complete(d, f);
     const bool admin = gm_poll_admin(f), found = complete != 0 || messages != 0 || admin || gm_poll_waiting(f);
     const bool look = (++f->turns & (GM_TURNS_PER_LOOK - 1u)) == 0;
+    /* Finished jobs are counted after the next look is on its way: their client has its answer and may have sent the
+     * next job already. Phases are published before it. */
+    const uint32_t done = messages != 0 && gm_inbox_all_done(f->inbox, messages) ? messages : 0;
+    uint64_t words[GM_INBOX_TAKE / GM_WARP], tally = 0;
     uint32_t work = 0;
     if (found) {
-        if (gm_lane_id() == 0) {
-            d->now_ns = gm_now_ns();
-            d->counters.turns += f->turns - (uint32_t)d->counters.turns;
-        }
-        gm_syncwarp();
-        work = gm_turn_work(core, d, f, complete, messages, admin);
-        gm_poll_aim(core, d, gm_policy_pick(d), f);
-    } else if (f->width != 0 && (d->lane_top > 1u || f->width > GM_POLL_NARROW)) {
         if (gm_lane_id() == 0)
-            gm_policy_served(d, f->lane, 0);
+            d->now_ns = gm_now_ns();
+        gm_poll_land(d, f, complete);
+        if (complete != 0)
+            tally = gm_start(core, d, lane_index, complete);
+        const uint32_t taken = messages != done ? gm_inbox_take(core, d, f->inbox, messages) : done;
+        if (messages != 0)
+            gm_inbox_advance(d, taken);
+        if (admin)
+            work += gm_admin(core, d);
+        work += gm_tally_consumed(tally) + taken;
+        for (uint32_t r = 0; r < GM_INBOX_TAKE / GM_WARP; r++)
+            words[r] = f->inbox[r];
+    }
+    if (f->width != 0 && (complete == f->width || f->width > GM_POLL_NARROW || d->lane_top > 1u)) {
+        if (gm_lane_id() == 0 && d->lane[lane_index].header)
+            gm_policy_served(d, lane_index, complete);
         gm_syncwarp();
+        gm_poll_aim(core, d, gm_policy_pick(d), f);
+    } else if (found) {
         gm_poll_aim(core, d, gm_policy_pick(d), f);
     }
     /* Not before the tickets are out: a fence waits for loads in flight, and would hold the tickets up for a trip over
-     * the bus (measured: 0.8 us a job). */
+     * the bus (measured: 0.8 us a job). And not later: how often the lanes are looked at decides the round trip. */
     gm_poll_issue(core, d, f);
+    if (found)
+        gm_turn_books(core, d, lane_index, tally, words, done);
+    if (gm_lane_id() == 0 && work != 0)
+        d->last_work_ns = d->now_ns;
+    if (look && gm_lane_id() == 0)
+        d->counters.turns += f->turns - (uint32_t)d->counters.turns;
+    gm_syncwarp();
     if (d->stopping)
         return gm_stop_publish(core, d) ? GM_TURN_STOP : GM_TURN_EMPTY;
     if (work != 0) {

@@ -64,9 +64,9 @@ static __device__ void dispatch(const struct gm_launch *launch, struct gm_disp *
 }
 
 /* Separately compiled, so that no op's registers or code enter another's, or this loop. */
-static __device__ __forceinline__ void op_share(struct gm_run *run)
+static __device__ __forceinline__ void op_share(uint32_t op, struct gm_run *run)
 {
-    switch (run->job->op) {
+    switch (op) {
 #define OP(id, name, shape, types, result, work, tile_bytes, tolerance, help)                                          \
     case id:                                                                                                           \
         gm_op_##name##_share(run);                                                                                     \
@@ -76,9 +76,9 @@ static __device__ __forceinline__ void op_share(struct gm_run *run)
     }
 }
 
-static __device__ __forceinline__ void op_finish(struct gm_run *run)
+static __device__ __forceinline__ void op_finish(uint32_t op, struct gm_run *run)
 {
-    switch (run->job->op) {
+    switch (op) {
 #define OP(id, name, shape, types, result, work, tile_bytes, tolerance, help)                                          \
     case id:                                                                                                           \
         gm_op_##name##_finish(run);                                                                                    \
@@ -154,7 +154,7 @@ static __device__ void finish(const struct gm_core *core, struct worker *w)
         before = verdict(w->abort_status);
     }
     if (before == GM_OK && (job->marks & GM_MARK_FINISH)) {
-        op_finish(&w->run);
+        op_finish(job->op, &w->run);
         __syncthreads();
     }
     if (threadIdx.x == 0) {
@@ -189,7 +189,7 @@ static __device__ void work(const struct gm_launch *launch, struct worker *w)
             begin = gm_now_ns();
         if (threadIdx.x == GM_WARP) /* not of the first warp, whose way is the longest */
             gm_journal_worker(core, worker, w->busy_ns, w->job.lane + 1u, w->job.position);
-        op_share(&w->run);
+        op_share(w->job.op, &w->run);
         __syncthreads();
         finish(core, w);
         if (threadIdx.x == 0)

@@ -16,7 +16,8 @@
 int gm_gpu_map(struct gm_device *device, void *host, uint64_t bytes, uint64_t *address, char *text)
 {
     void *pointer = NULL;
-    const bool ours = (uint8_t *)host >= device->region && (uint8_t *)host + bytes <= device->region + gm_region_bytes();
+    const uint8_t *const end = device->region + gm_region_bytes();
+    const bool ours = (uint8_t *)host >= device->region && (uint8_t *)host + bytes <= end;
     cudaError_t error = ours ? cudaSuccess : cudaHostRegister(host, bytes, cudaHostRegisterMapped);
     if (error != cudaSuccess)
         return gm_gpu_fail(text, GM_ENOMEM, "registering host memory", error);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Streaming reads by bulk copies: the tiles of a share come through shared memory in chunks of 32 KB, several in
- * flight, each completing on an mbarrier of its stage; a second mbarrier counts the warps that have read it, so that warps
- * need not keep step. Thread 0 asks for tiles and starts copies, all threads consume.
- * sm_90 and later; ops have a complete path of plain loads beside it. Bounded by the job's tiles.
+ * flight, each completing on an mbarrier of its stage; a second mbarrier counts the warps that have read it, so that
+ * warps need not keep step. Thread 0 asks for tiles and starts copies, all threads consume. sm_90 and later; ops have
+ * a complete path of plain loads beside it. Bounded by the job's tiles.
  *
  * Copies move whole granules of 16 bytes. The granules at the ends of a chunk that does not begin or end on one hold
  * a few bytes of its neighbours: they are in the same arena, because arenas begin and end on pages, and nobody looks.
@@ -16,7 +16,8 @@
 #define GM_PIPE_CHUNK  32768u
 #define GM_PIPE_STRIDE (GM_PIPE_CHUNK + 128u) /* room for the granule that a chunk off the grid begins in */
 #define GM_PIPE_BYTES  (GM_PIPE_STAGES * GM_PIPE_STRIDE)
-static_assert(GM_PIPE_BYTES + 1024u <= GM_BLOCK_SCRATCH, "stages, and room for what the op combines");
+#define GM_PIPE_ROOM   1536u /* behind the stages, for what the op combines */
+static_assert(GM_PIPE_BYTES + GM_PIPE_ROOM <= GM_BLOCK_SCRATCH, "both fit");
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
 #define GM_HAVE_BULK 1
@@ -141,8 +142,8 @@ __device__ __forceinline__ bool gm_reader_get(struct gm_reader *r, struct gm_chu
     return true;
 }
 
-/* The chunk has been read by this thread. Its stage is filled again one chunk later, when the other warps will have read
- * it too. Whole block, but no barrier. */
+/* The chunk has been read by this thread. Its stage is filled again one chunk later, when the other warps will have
+ * read it too. Whole block, but no barrier. */
 __device__ __forceinline__ void gm_reader_done(struct gm_reader *r)
 {
     namespace ptx = cuda::ptx;

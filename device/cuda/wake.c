@@ -33,8 +33,9 @@ int gm_wake_arm(struct gm_device *device, char *text)
     if (device->wake_armed)
         return GM_OK;
     /* Whatever the word counted up to meanwhile satisfies the wait: it is for "at least", in wrapping order. */
-    const CUresult result = device->driver.wait_value((CUstream)device->wake_stream, (CUdeviceptr)(uintptr_t)device->wake,
-                                                      device->wake_next, CU_STREAM_WAIT_VALUE_GEQ);
+    const CUdeviceptr word = (CUdeviceptr)(uintptr_t)device->wake;
+    const CUresult result = device->driver.wait_value((CUstream)device->wake_stream, word, device->wake_next,
+                                                      CU_STREAM_WAIT_VALUE_GEQ);
     if (result != CUDA_SUCCESS) {
         snprintf(text, GM_ERROR_TEXT_MAX, "stream wait-value: driver error %d", (int)result);
         return GM_ESYSTEM;

@@ -82,8 +82,8 @@ __device__ __forceinline__ double number(uint64_t v, uint32_t dtype)
 
 /* Elements of a pack, one after the other over the whole warp. Bytes are counted by value. */
 template <bool shared, typename W>
-__device__ __forceinline__ void count_pack(const struct counters &c, const struct gm_bins &rule, uint4 v, uint32_t valid,
-                                           uint32_t dtype)
+__device__ __forceinline__ void count_pack(const struct counters &c, const struct gm_bins &rule, uint4 v,
+                                           uint32_t valid, uint32_t dtype)
 {
     if constexpr (sizeof(W) == 1) {
         const uint32_t word[4] = {v.x, v.y, v.z, v.w};

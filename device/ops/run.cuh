@@ -16,11 +16,11 @@
 #define GM_BLOCK_WARPS (GM_CUDA_THREADS / 32)
 
 /* Dynamic shared memory that an op may use as it likes: the stages of pipeline.cuh and some room beside them. */
-#define GM_BLOCK_SCRATCH (100u * 1024u)
+#define GM_BLOCK_SCRATCH (130u * 1024u)
 
 /* Reserved for pipeline.cuh for the life of the kernel: mbarriers must not lie in memory that is used for anything
  * else. parity: of the phase that each one is in. */
-#define GM_PIPE_STAGES 3
+#define GM_PIPE_STAGES 4
 struct gm_pipe {
     uint64_t full[GM_PIPE_STAGES];  /* the bytes of a stage have come */
     uint64_t empty[GM_PIPE_STAGES]; /* every warp has read them */

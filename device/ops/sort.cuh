@@ -84,18 +84,27 @@ __device__ __forceinline__ void tile_pass(Key (&key)[ITEMS], uint32_t shift, str
         key[i] = exchange[gm_radix_index(ITEMS, i)];
 }
 
-/* Keys of a tile into registers; padding stays behind equal keys, because every pass is stable. */
+/* Keys of a tile into registers, as they are. Padding stays behind equal keys, because every pass is stable. */
 template <int ITEMS, typename Key>
-__device__ __forceinline__ void tile_load(const struct gm_job *job, Key (&key)[ITEMS], const Key *from, uint32_t count,
-                                          bool first)
+__device__ __forceinline__ void tile_load(Key (&key)[ITEMS], const Key *from, uint32_t count)
 {
-    const struct gm_key_rule rule = sort_rule(job);
 #pragma unroll
     for (int i = 0; i < ITEMS; i++) {
         const uint32_t at = gm_radix_index(ITEMS, i);
-        const Key v = at < count ? gm_global_load(from + at) : 0;
-        key[i] = at >= count ? ~(Key)0 : first ? encode(rule, v) : v;
+        key[i] = ~(Key)0;
+        if (at < count)
+            key[i] = gm_global_load(from + at);
     }
+}
+
+/* What the client gave becomes keys. */
+template <int ITEMS, typename Key>
+__device__ __forceinline__ void tile_encode(const struct gm_job *job, Key (&key)[ITEMS], uint32_t count)
+{
+    const struct gm_key_rule rule = sort_rule(job);
+#pragma unroll
+    for (int i = 0; i < ITEMS; i++)
+        key[i] = gm_radix_index(ITEMS, i) < count ? encode(rule, key[i]) : ~(Key)0;
 }
 
 /* The whole job in one tile of at most ITEMS keys a thread. */
@@ -105,7 +114,8 @@ template <int ITEMS, typename Key> __device__ __noinline__ void tile_sort(struct
     static_assert(sizeof(struct gm_radix_scratch) + ITEMS * GM_CUDA_THREADS * sizeof(Key) <= GM_BLOCK_SCRATCH, "fits");
     struct gm_radix_scratch *s = gm_run_scratch<struct gm_radix_scratch>(0);
     Key *exchange = gm_run_scratch<Key>(sizeof(struct gm_radix_scratch)), key[ITEMS];
-    tile_load<ITEMS, Key>(run->job, key, gm_run_buffer<const Key>(run, 0), (uint32_t)run->job->n, true);
+    tile_load<ITEMS, Key>(key, gm_run_buffer<const Key>(run, 0), (uint32_t)run->job->n);
+    tile_encode<ITEMS, Key>(run->job, key, (uint32_t)run->job->n);
 #pragma unroll 1
     for (uint32_t shift = 0; shift < sizeof(Key) * 8u; shift += GM_RADIX_BITS)
         tile_pass<ITEMS, Key>(key, shift, s, exchange);
@@ -219,20 +229,16 @@ template <typename Key> struct move_scratch {
     Key key[SORT_MOVE_BYTES / sizeof(Key)];
 };
 
-/* One tile of a chunk: sorted by the digit in shared memory, then every key to its place. */
+template <typename Key> struct moved {
+    static constexpr int items = SORT_MOVE_BYTES / sizeof(Key) / GM_CUDA_THREADS;
+    static constexpr uint32_t keys = SORT_MOVE_BYTES / sizeof(Key);
+};
+
+/* Every key of a tile that is sorted by the digit in shared memory goes to its place. */
 template <typename Key>
-__device__ __forceinline__ void tile_move(const struct gm_run *run, const Key *from, uint32_t count,
-                                          struct move_scratch<Key> *s)
+__device__ __forceinline__ void tile_store(const struct gm_run *run, uint32_t count, struct move_scratch<Key> *s)
 {
-    constexpr int ITEMS = SORT_MOVE_BYTES / sizeof(Key) / GM_CUDA_THREADS, ahead = GM_PACKS_AHEAD / 2u;
-    Key key[ITEMS];
-    struct gm_radix_ranks<ITEMS> rank;
-    tile_load<ITEMS, Key>(run->job, key, from, count, run->job->phase == 1u);
-    gm_radix_rank<ITEMS, Key>(key, rank, run->job->phase / 2u * GM_RADIX_BITS, &s->radix);
-#pragma unroll
-    for (int i = 0; i < ITEMS; i++)
-        s->key[rank.get(i)] = key[i];
-    __syncthreads();
+    constexpr int ahead = GM_PACKS_AHEAD / 2u;
     const pass<Key> p = pass_of<Key>(run); /* made again rather than kept: registers are short before */
     const struct gm_key_rule rule = sort_rule(run->job);
 #pragma unroll ahead
@@ -245,14 +251,43 @@ __device__ __forceinline__ void tile_move(const struct gm_run *run, const Key *f
     }
     __syncthreads();
     if (threadIdx.x < GM_RADIX) {
-        const uint32_t padding = threadIdx.x == GM_RADIX - 1u ? ITEMS * GM_CUDA_THREADS - count : 0;
+        const uint32_t padding = threadIdx.x == GM_RADIX - 1u ? moved<Key>::keys - count : 0;
         s->places.next[threadIdx.x] += s->radix.count[threadIdx.x] - padding;
+    }
+}
+
+/* A chunk in tiles; the next tile's keys are on their way while this one's are stored. */
+template <typename Key>
+__device__ __forceinline__ void chunk_move(const struct gm_run *run, const Key *from, uint64_t count,
+                                           struct move_scratch<Key> *s)
+{
+    constexpr int items = moved<Key>::items;
+    constexpr uint32_t most = moved<Key>::keys;
+    const bool first = run->job->phase == 1u;
+    Key key[items];
+    uint32_t here = (uint32_t)(count < most ? count : most);
+    tile_load<items, Key>(key, from, here);
+    while (here != 0) {
+        struct gm_radix_ranks<items> rank;
+        if (first)
+            tile_encode<items, Key>(run->job, key, here);
+        gm_radix_rank<items, Key>(key, rank, run->job->phase / 2u * GM_RADIX_BITS, &s->radix);
+#pragma unroll
+        for (int i = 0; i < items; i++)
+            s->key[rank.get(i)] = key[i];
+        __syncthreads();
+        from += here;
+        count -= here;
+        const uint32_t next = (uint32_t)(count < most ? count : most);
+        if (next != 0)
+            tile_load<items, Key>(key, from, next);
+        tile_store<Key>(run, here, s);
+        here = next;
     }
 }
 
 template <typename Key> __device__ __noinline__ void chunks_move(struct gm_run *run)
 {
-    constexpr uint32_t each = SORT_MOVE_BYTES / sizeof(Key);
     static_assert(sizeof(struct move_scratch<Key>) <= GM_BLOCK_SCRATCH, "fits");
     struct move_scratch<Key> *s = gm_run_scratch<struct move_scratch<Key>>(0);
     struct gm_tiles tiles = {0, 0, 0};
@@ -260,8 +295,7 @@ template <typename Key> __device__ __noinline__ void chunks_move(struct gm_run *
     while (gm_run_next_tile(run, &tiles, &chunk)) {
         const Key *from = pass_of<Key>(run).from + gm_run_tile(run, chunk, &count);
         places_load(run->job, chunk, &s->places);
-        for (uint64_t done = 0; done < count; done += each)
-            tile_move<Key>(run, from + done, (uint32_t)(count - done < each ? count - done : each), s);
+        chunk_move<Key>(run, from, count, s);
         __syncthreads();
         places_close<Key>(&s->places, pass_of<Key>(run).to);
         __syncthreads();

@@ -48,7 +48,7 @@ void daemon_spawn(struct daemon_child *child, const char *mode, const char *cons
     const char *list[ARGS_MAX] = {NULL};
     int count = 0;
     if (child->folder[0] == 0) {
-        strcpy(child->folder, "/tmp/gridmill-test-XXXXXX");
+        memcpy(child->folder, "/tmp/gridmill-test-XXXXXX", sizeof "/tmp/gridmill-test-XXXXXX");
         assert_non_null(mkdtemp(child->folder));
         snprintf(child->socket, sizeof child->socket, "%s/s", child->folder);
         snprintf(child->log, sizeof child->log, "%s/log", child->folder);
@@ -226,7 +226,7 @@ struct gm_wire_request request_of(enum gm_method method)
     request.method = method;
     if (method == GM_METHOD_HELLO) {
         request.u.hello.version_min = GM_WIRE_VERSION_MIN, request.u.hello.version_max = GM_WIRE_VERSION_MAX;
-        strcpy(request.u.hello.client, "test");
+        memcpy(request.u.hello.client, "test", sizeof "test");
     }
     return request;
 }

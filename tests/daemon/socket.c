@@ -22,7 +22,7 @@ static char folder[64], path[GM_SOCKET_PATH_MAX + 64], error[GM_SOCKET_ERROR];
 static int set_up(void **state)
 {
     (void)state;
-    strcpy(folder, "/tmp/gridmill-test-XXXXXX");
+    memcpy(folder, "/tmp/gridmill-test-XXXXXX", sizeof "/tmp/gridmill-test-XXXXXX");
     if (mkdtemp(folder) == NULL)
         return -1;
     snprintf(path, sizeof path, "%s/sub/s", folder);

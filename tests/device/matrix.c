@@ -30,8 +30,7 @@ static void *memory(uint64_t bytes)
 void gm_seat_open(struct gm_seat *seat, struct gm_harness_lane *lane, uint64_t bytes, bool on_device)
 {
     const uint64_t room = bytes + 2u * CANARY_BYTES + GM_ARENA_ALIGN;
-    const uint64_t out = room < GM_HIST_BINS_MAX * 8u + GM_ARENA_ALIGN * 2u ? GM_HIST_BINS_MAX * 8u + GM_ARENA_ALIGN * 2u
-                                                                         : room;
+    const uint64_t table = GM_HIST_BINS_MAX * 8u + 2u * GM_ARENA_ALIGN, out = room < table ? table : room;
     memset(seat, 0, sizeof *seat);
     seat->lane = lane;
     gm_harness_arena_open(lane->harness, &seat->in, room, false);
@@ -55,12 +54,14 @@ static void describe(const struct gm_seat *seat, char *text, size_t size)
     const struct gm_case *c = &seat->c;
     snprintf(text, size,
              "%s %s n=%llu flags=%u bins=%u values=%016llx,%016llx align=%u,%u end=%d same=%d pattern=%d seed=%llu%s",
-             gm_op_name(c->op), gm_op_row(c->op).types ? gm_dtype_name(c->dtype) : "-", (unsigned long long)c->n, c->flags, c->bins,
-             (unsigned long long)c->value[0], (unsigned long long)c->value[1], c->align_in, c->align_out, c->at_end,
-             c->same_buffer, (int)c->pattern, (unsigned long long)c->seed, seat->device_in.bytes ? " (device)" : "");
+             gm_op_name(c->op), gm_op_row(c->op).types ? gm_dtype_name(c->dtype) : "-", (unsigned long long)c->n,
+             c->flags, c->bins, (unsigned long long)c->value[0], (unsigned long long)c->value[1], c->align_in,
+             c->align_out, c->at_end, c->same_buffer, (int)c->pattern, (unsigned long long)c->seed,
+             seat->device_in.bytes ? " (device)" : "");
 }
 
-static uint64_t place(const struct gm_harness_arena *arena, uint64_t bytes, uint32_t element, uint32_t align, bool at_end)
+static uint64_t place(const struct gm_harness_arena *arena, uint64_t bytes, uint32_t element, uint32_t align,
+                      bool at_end)
 {
     const uint64_t shift = (uint64_t)align * element;
     if (at_end)
@@ -209,6 +210,7 @@ void gm_seat_check(struct gm_seat *seat)
     char what[320];
     const struct gm_granule done = gm_harness_wait(seat->lane, seat->position);
     describe(seat, what, sizeof what);
+    seat->result = gm_completion_result(done);
     if (seat->device_in.bytes != 0)
         carry(seat, seat->device_out.handle, from, seat->out.handle, from, bytes);
     check_result(seat, done, what);

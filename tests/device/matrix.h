@@ -38,6 +38,7 @@ struct gm_seat {
     struct gm_oracle_job expected;
     uint8_t *copy, *answer; /* of the input; the oracle's output */
     uint64_t in_offset, out_offset, in_bytes, out_bytes, position;
+    uint64_t result; /* as the device answered */
 };
 
 uint64_t gm_random(uint64_t *state);

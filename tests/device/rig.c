@@ -132,7 +132,8 @@ int32_t rig_cancel(struct rig *rig, uint32_t lane, uint64_t position)
     return rig_admin(rig, GM_ADMIN_CANCEL, lane, words, NULL);
 }
 
-void rig_arena_set(struct rig *rig, uint32_t handle, uint64_t address, uint64_t bytes, uint32_t session, uint32_t flags)
+void rig_arena_set(struct rig *rig, uint32_t handle, uint64_t address, uint64_t bytes, uint32_t session,
+                   uint32_t flags)
 {
     uint32_t words[GM_DESC_WORDS] = {0};
     words[GM_A_SESSION] = session;

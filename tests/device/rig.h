@@ -58,7 +58,8 @@ int32_t rig_admin(struct rig *rig, uint32_t op, uint32_t index, const uint32_t w
 void rig_lane_open(struct rig *rig, uint32_t index, uint32_t slots_log2, uint64_t start);
 int32_t rig_cancel(struct rig *rig, uint32_t lane, uint64_t position);
 /* The arena covers addresses that no fake worker touches. */
-void rig_arena_set(struct rig *rig, uint32_t handle, uint64_t address, uint64_t bytes, uint32_t session, uint32_t flags);
+void rig_arena_set(struct rig *rig, uint32_t handle, uint64_t address, uint64_t bytes, uint32_t session,
+                   uint32_t flags);
 
 /* Descriptors. */
 void rig_words(uint32_t *words, uint32_t op, uint32_t dtype, uint32_t flags, uint64_t n);

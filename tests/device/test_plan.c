@@ -157,7 +157,7 @@ static void small_jobs_stay_with_one_worker(void **state)
 static void a_plan_depends_on_nothing_else(void **state)
 {
     (void)state;
-    /* The same job gives the same cut whatever stood in the struct before: results are bit-identical from run to run. */
+    /* The same job gives the same cut whatever stood in the struct before: results repeat bit for bit. */
     struct gm_job a, b;
     const struct gm_op_row row = gm_op_row(GM_OP_sum);
     memset(&a, 0x00, sizeof a);

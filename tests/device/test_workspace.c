@@ -120,7 +120,7 @@ static void list_never_overflows(void **state)
     while (take(&pool, 1)) {
     }
     assert_int_equal(pool.holding, GM_WORKSPACE_PIECES - 1u); /* memory is left, places in the list are not */
-    /* Every second one back: as many free pieces as there can be. held[] is filled from its end, so walk it backwards. */
+    /* Every second one back: as many free pieces as there can be. */
     for (uint32_t unit = 0; unit < GM_WORKSPACE_PIECES - 1u; unit += 2)
         for (uint32_t i = 0; i < pool.holding; i++)
             if (pool.held[i].offset == (uint64_t)unit * GM_WORKSPACE_ALIGN) {
@@ -152,7 +152,8 @@ static void what_check_lets_through_fits_the_empty_pool(void **state)
 {
     (void)state;
     for (uint64_t bytes = 3u * GM_WORKSPACE_ALIGN - 2u; bytes <= 3u * GM_WORKSPACE_ALIGN + 2u; bytes++) {
-        const struct gm_core_shape shape = {.tickets_log2 = 4, .entries_log2 = 2, .workers = 2, .workspace_bytes = bytes};
+        const struct gm_core_shape shape = {
+            .tickets_log2 = 4, .entries_log2 = 2, .workers = 2, .workspace_bytes = bytes};
         struct rig rig;
         uint64_t offset;
         rig_open(&rig, &shape);

@@ -108,12 +108,14 @@ static void must_stay_inside(const struct gm_job *job)
     const unsigned __int128 out = row.shape == GM_SHAPE_HISTOGRAM ? (unsigned __int128)job->bins * 8u : in;
     must(row.known && job->n <= GM_ELEMENTS_MAX && job->bins <= GM_HIST_BINS_MAX);
     must(row.shape == GM_SHAPE_NONE || (row.types >> job->dtype & 1u));
-    for (uint32_t i = 0; i < row.inputs + 0u + row.outputs; i++) {
-        must(lies_inside(job->address[i], i < row.inputs ? in : out, i >= row.inputs));
-        must(element == 0 || job->address[i] % (i >= row.inputs && row.shape == GM_SHAPE_HISTOGRAM ? 8u : element) == 0);
+    for (uint32_t i = 0; i < (uint32_t)row.inputs + row.outputs; i++) {
+        const bool written = i >= row.inputs, counts = written && row.shape == GM_SHAPE_HISTOGRAM;
+        must(lies_inside(job->address[i], written ? out : in, written));
+        must(job->address[i] % (counts ? 8u : element) == 0);
     }
     if (row.inputs && row.outputs && job->address[0] != job->address[1])
-        must(in == 0 || out == 0 || job->address[0] + in <= job->address[1] || job->address[1] + out <= job->address[0]);
+        must(in == 0 || out == 0 || job->address[0] + in <= job->address[1] ||
+             job->address[1] + out <= job->address[0]);
     must(job->shares >= 1 && job->shares <= WORKERS && job->phases <= GM_PHASES_MAX);
     must(job->workspace_bytes <= m.core.workspace_bytes);
 }

@@ -218,6 +218,7 @@ with Daemon() as d, tempfile.TemporaryDirectory(prefix="gm-e2e-") as work:
     closed_output()
     figures(d)
     assert text("drain") == ""
-    assert d.wait() == 0
+    refused(1, "EDRAINING", "run", "nop")
+    assert d.stop() == 0
     refused(3, "cannot reach the daemon", "stats")
 print("ok" if numpy is not None else "ok, without NumPy")

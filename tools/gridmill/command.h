@@ -20,7 +20,7 @@ enum exit_code { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_UNREACHABL
     C(ops, "ops [OP]", "list the ops of the daemon")                                                                   \
     C(stats, "stats", "show what the daemon and its devices do")                                                       \
     C(ping, "ping", "measure round trips through the daemon")                                                          \
-    C(drain, "drain", "let the daemon finish its jobs and exit")                                                       \
+    C(drain, "drain", "refuse new jobs, wait for the accepted ones")                                                   \
     C(version, "version", "print the version")
 
 #define C(name, synopsis, help) int cmd_##name(int argc, char **argv);
