@@ -155,8 +155,8 @@ GM_DEV uint32_t gm_start_prefix(const struct gm_core *core, struct gm_disp *d, u
     return count;
 }
 
-/* What a start did, in one value that passes through calls and adds up: slots consumed, jobs started, descriptors refused,
- * tickets published. At most GM_POLL_MAX of the first three, and a phase of GM_SHARES_MAX shares for each. */
+/* What a start did, in one value that passes through calls and adds up: slots consumed, jobs started, descriptors
+ * refused, tickets published. At most GM_POLL_MAX of the first three, and a phase of GM_SHARES_MAX shares for each. */
 static_assert(GM_POLL_MAX * GM_SHARES_MAX < 65536u, "sixteen bits each");
 GM_HD uint64_t gm_tally(uint32_t consumed, uint32_t started, uint32_t refused, uint32_t tickets)
 {
