@@ -101,33 +101,6 @@ struct gm_cancel {
     uint64_t position;
 };
 
-/* Private to the dispatcher. Copied in 16-byte pieces between launches of a GPU's kernel. */
-struct __attribute__((aligned(16))) gm_disp {
-    struct gm_granule stage[GM_POLL_MAX * 4]; /* private copies of one poll */
-    struct gm_granule side[8];                /* admin descriptor, the lane's wait granule */
-    struct gm_op_row op_row[GM_OP_COUNT];     /* the op table, where a look costs no branches */
-    struct gm_device_counters counters;
-    uint64_t published; /* next ticket position */
-    uint64_t ack_floor; /* every position below is acknowledged */
-    uint64_t inbox_head;
-    uint64_t admin_head;
-    uint64_t last_work_ns, now_ns, stop_position;
-    uint32_t credit; /* ring positions not promised to any job, beyond one stop ticket per worker */
-    uint32_t free_entries, pick, held_lane; /* held_lane: lane + 1 whose next job waits for a resource */
-    uint32_t stopping, asleep;              /* stopping: a STOP descriptor was read and its tickets are not out yet */
-    uint32_t pieces, pieces_out;
-    uint32_t lane_top, cancels; /* lane_top: one more than the highest open lane */
-    uint8_t entry_generation[GM_ENTRIES_MAX]; /* of the entry's current job; a ticket carries it */
-    uint32_t wake, pad; /* set by a turn: lane 0 has a sleeper to wake; cleared by the backend when it has done so */
-    uint16_t free_entry[GM_ENTRIES_MAX];
-    uint16_t entry_widest[GM_ENTRIES_MAX]; /* what a job in flight gives back, without a trip to its entry */
-    uint16_t entry_lane[GM_ENTRIES_MAX];   /* GM_LANE_NONE: free */
-    struct gm_piece piece[GM_WORKSPACE_PIECES];
-    struct gm_cancel cancel[GM_CANCELS_MAX];
-    struct gm_lane_row lane[GM_LANE_TABLE];
-    struct gm_arena_row arena[GM_ARENAS_MAX];
-};
-
 /* Counters that many workers add to, on lines of their own. */
 struct gm_counters {
     uint64_t ticket, pad0[15];     /* drawn by workers */
@@ -155,6 +128,34 @@ struct gm_core {
     uint64_t idle_ns;          /* park after this long without work; UINT64_MAX: never */
     uint32_t tickets_log2, entries_count, entries_log2, workers, host_shares;
     uint32_t park_in_flight;   /* CPU: park while jobs run, because a push into the inbox wakes the dispatcher */
+};
+
+/* Private to the dispatcher. Copied in 16-byte pieces between launches of a GPU's kernel. */
+struct __attribute__((aligned(16))) gm_disp {
+    struct gm_granule stage[GM_POLL_MAX * 4]; /* private copies of one poll */
+    struct gm_granule side[8];                /* admin descriptor, the lane's wait granule */
+    struct gm_core core;                      /* a copy for the calls of a turn, which cannot see a kernel's parameters */
+    struct gm_op_row op_row[GM_OP_COUNT];     /* the op table, where a look costs no branches */
+    struct gm_device_counters counters;
+    uint64_t published; /* next ticket position */
+    uint64_t ack_floor; /* every position below is acknowledged */
+    uint64_t inbox_head;
+    uint64_t admin_head;
+    uint64_t last_work_ns, now_ns, stop_position;
+    uint32_t credit; /* ring positions not promised to any job, beyond one stop ticket per worker */
+    uint32_t free_entries, pick, held_lane; /* held_lane: lane + 1 whose next job waits for a resource */
+    uint32_t stopping, asleep;              /* stopping: a STOP descriptor was read and its tickets are not out yet */
+    uint32_t pieces, pieces_out;
+    uint32_t lane_top, cancels; /* lane_top: one more than the highest open lane */
+    uint8_t entry_generation[GM_ENTRIES_MAX]; /* of the entry's current job; a ticket carries it */
+    uint32_t wake, pad; /* set by a turn: lane 0 has a sleeper to wake; cleared by the backend when it has done so */
+    uint16_t free_entry[GM_ENTRIES_MAX];
+    uint16_t entry_widest[GM_ENTRIES_MAX]; /* what a job in flight gives back, without a trip to its entry */
+    uint16_t entry_lane[GM_ENTRIES_MAX];   /* GM_LANE_NONE: free */
+    struct gm_piece piece[GM_WORKSPACE_PIECES];
+    struct gm_cancel cancel[GM_CANCELS_MAX];
+    struct gm_lane_row lane[GM_LANE_TABLE];
+    struct gm_arena_row arena[GM_ARENAS_MAX];
 };
 
 GM_HD struct gm_entry *gm_entry_at(const struct gm_core *core, uint32_t index) { return &core->entries[index]; }

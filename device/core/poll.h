@@ -28,6 +28,7 @@ struct gm_fetch {
     const uint64_t *inbox_at;
     uint32_t slot_lap, inbox_lap, admin_lap; /* what makes them complete */
     uint32_t lane, width, turns;             /* lane GM_LANE_NONE, width 0: no lane is open */
+    uint32_t others;                         /* there may be more than one lane */
 };
 
 GM_DEV const struct gm_granule *gm_poll_granule(const struct gm_lane_row *lane, uint32_t i)
@@ -53,6 +54,7 @@ GM_DEV void gm_poll_aim(const struct gm_core *core, const struct gm_disp *d, uin
     const uint64_t inbox = d->inbox_head + gm_lane_id();
     f->lane = lane_index;
     f->width = lane ? lane->width : 0;
+    f->others = d->lane_top > 1u;
     f->slot_at = lane ? gm_poll_granule(lane, gm_lane_id()) : NULL;
     f->slot_lap = lane ? gm_poll_lap(lane, gm_lane_id()) : 0;
     f->side_at = gm_poll_side(core, d, lane, gm_lane_id());
@@ -86,6 +88,17 @@ GM_DEV void gm_poll_issue(const struct gm_core *core, const struct gm_disp *d, s
         }
         f->inbox[r] = gm_inbox_load(&core->inbox[(d->inbox_head + r) & ((1u << core->entries_log2) - 1u)]);
     }
+}
+
+/* Whether anything may have come: the first granule of the lane's head, the first of the admin descriptor, the first
+ * message, or a client that sleeps. Whole warp. */
+GM_DEV bool gm_poll_any(const struct gm_fetch *f)
+{
+    const bool first = gm_lane_id() == 0, waiter = GM_WARP == 1u || gm_lane_id() == GM_SIDE_WAIT;
+    const bool mine = (first && ((f->width != 0 && f->slots[0].w[3] == f->slot_lap) || f->side[0].w[3] == f->admin_lap ||
+                                 (uint32_t)(f->inbox[0] >> 32) == f->inbox_lap)) ||
+                      (waiter && f->width != 0 && f->side[GM_SIDE_WAIT / GM_WARP].w[2] == 1u);
+    return gm_ballot(mine) != 0;
 }
 
 /* How many slots from the head on are complete: granules stand in order, so it is a fourth of the unbroken run of

@@ -281,7 +281,7 @@ GM_DEV_CALL uint64_t gm_start_single(const struct gm_core *core, struct gm_disp 
 }
 
 /* Everything complete at the head of a lane. Returns the tally; d->held_lane says whether the next job waits. */
-GM_DEV uint64_t gm_start(const struct gm_core *core, struct gm_disp *d, uint32_t lane_index, uint32_t count)
+GM_DEV uint64_t gm_start(struct gm_disp *d, uint32_t lane_index, uint32_t count)
 {
     struct gm_lane_row *lane = &d->lane[lane_index];
     uint64_t tally = 0;
@@ -292,8 +292,8 @@ GM_DEV uint64_t gm_start(const struct gm_core *core, struct gm_disp *d, uint32_t
     bool held = false;
     while (gm_tally_consumed(tally) < count && !held) {
         const uint32_t base = gm_tally_consumed(tally), slots = count - base < GM_WARP ? count - base : GM_WARP;
-        const uint64_t done = count == 1 ? gm_start_single(core, d, lane_index)
-                                         : gm_start_chunk(core, d, lane_index, base, count);
+        const uint64_t done = count == 1 ? gm_start_single(&d->core, d, lane_index)
+                                         : gm_start_chunk(&d->core, d, lane_index, base, count);
         held = gm_tally_consumed(done) < slots;
         tally += done;
     }

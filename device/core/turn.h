@@ -185,8 +185,12 @@ GM_DEV void gm_inbox_advance(struct gm_disp *d, uint32_t count)
 }
 
 /* Before the first turn, and after a sleep: what was loaded before it is of no use. */
-GM_DEV void gm_turn_begin(const struct gm_core *core, const struct gm_disp *d, struct gm_fetch *f)
+GM_DEV void gm_turn_begin(const struct gm_core *core, struct gm_disp *d, struct gm_fetch *f)
 {
+    gm_syncwarp();
+    if (gm_lane_id() == 0)
+        d->core = *core;
+    gm_syncwarp();
     f->turns = (uint32_t)d->counters.turns;
     gm_poll_aim(core, d, gm_policy_pick(d), f);
     gm_poll_issue(core, d, f);
@@ -233,9 +237,12 @@ GM_DEV enum gm_turn_result gm_turn_idle(const struct gm_core *core, struct gm_di
 
 GM_DEV enum gm_turn_result gm_turn(const struct gm_core *core, struct gm_disp *d, struct gm_fetch *f)
 {
-    const uint32_t lane_index = f->lane, messages = gm_poll_messages(core, d, f);
-    const uint32_t complete = d->stopping != 0 ? 0 : gm_poll_complete(d, f);
-    const bool admin = gm_poll_admin(f), found = complete != 0 || messages != 0 || admin || gm_poll_waiting(f);
+    const uint32_t lane_index = f->lane;
+    const bool any = gm_poll_any(f); /* one vote: most turns find nothing, and how fast they do decides a round trip */
+    const uint32_t messages = any ? gm_poll_messages(core, d, f) : 0;
+    const uint32_t complete = any && d->stopping == 0 ? gm_poll_complete(d, f) : 0;
+    const bool admin = any && gm_poll_admin(f);
+    const bool found = complete != 0 || messages != 0 || admin || (any && gm_poll_waiting(f));
     const bool look = (++f->turns & (GM_TURNS_PER_LOOK - 1u)) == 0;
     /* Finished jobs are counted after the next look is on its way: their client has its answer and may have sent the
      * next job already. Phases are published before it. */
@@ -247,17 +254,17 @@ GM_DEV enum gm_turn_result gm_turn(const struct gm_core *core, struct gm_disp *d
             d->now_ns = gm_now_ns();
         gm_poll_land(d, f, complete);
         if (complete != 0)
-            tally = gm_start(core, d, lane_index, complete);
+            tally = gm_start(d, lane_index, complete);
         const uint32_t taken = messages != done ? gm_inbox_take(core, d, f->inbox, messages) : done;
         if (messages != 0)
             gm_inbox_advance(d, taken);
         if (admin)
-            work += gm_admin(core, d);
+            work += gm_admin(&d->core, d);
         work += gm_tally_consumed(tally) + taken;
         for (uint32_t r = 0; r < GM_INBOX_TAKE / GM_WARP; r++)
             words[r] = f->inbox[r];
     }
-    if (f->width != 0 && (complete == f->width || f->width > GM_POLL_NARROW || d->lane_top > 1u)) {
+    if (f->width != 0 && (complete == f->width || f->width > GM_POLL_NARROW || f->others)) {
         if (gm_lane_id() == 0 && d->lane[lane_index].header)
             gm_policy_served(d, lane_index, complete);
         gm_syncwarp();
