@@ -26,8 +26,12 @@ GM_DEV uint64_t gm_inbox_load(const uint64_t *word)
     return gm_load_acquire_u64(word);
 #endif
 }
-/* Acquire: pairs with the release in gm_inbox_push. */
-GM_DEV void gm_inbox_acquire(void) { gm_fence_acq_rel_gpu(); }
+/* Acquire: pairs with the release in gm_inbox_push. Loads the word at a position again, because a fence would wait for
+ * the looks at host memory that are on their way. */
+GM_DEV void gm_inbox_acquire(const struct gm_core *core, uint64_t position)
+{
+    (void)gm_load_acquire_u64(&core->inbox[position & (((uint64_t)1 << core->entries_log2) - 1u)]);
+}
 GM_DEV bool gm_inbox_valid(const struct gm_core *core, uint64_t position, uint64_t word)
 {
     return (uint32_t)(word >> 32) == gm_lap(position, core->entries_log2);

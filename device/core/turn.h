@@ -47,13 +47,16 @@ GM_DEV void gm_inbox_done(const struct gm_core *core, struct gm_disp *d, bool mi
 /* Messages of a turn: phases that are done get their next one published, jobs that are done give everything back. A
  * phase that finds no room stops it until the next turn. Returns how many were taken; the caller moves the inbox's
  * head. Whole warp. */
-GM_DEV uint32_t gm_inbox_take(const struct gm_core *core, struct gm_disp *d, const uint64_t *words, uint32_t count)
+GM_DEV uint32_t gm_inbox_take(const struct gm_core *core, struct gm_disp *d, uint64_t head, const uint64_t *words,
+                              uint32_t count)
 {
     uint32_t taken = 0;
     bool blocked = false;
-    gm_inbox_acquire();
     for (uint32_t r = 0; r < GM_INBOX_TAKE / GM_WARP && taken < count && !blocked; r++) {
         uint32_t here = count - taken < GM_WARP ? count - taken : GM_WARP;
+        if (gm_lane_id() < here)
+            gm_inbox_acquire(core, head + taken + gm_lane_id());
+        gm_syncwarp();
         const uint32_t entry_index = (uint32_t)words[r] & 0xfffu;
         const bool is_next = ((uint32_t)words[r] >> 31) == GM_INBOX_NEXT;
         const uint32_t next = gm_lane_id() < here && is_next ? d->entry_widest[entry_index] : 0u;
@@ -201,7 +204,7 @@ GM_DEV void gm_turn_begin(const struct gm_core *core, struct gm_disp *d, struct 
 GM_DEV uint32_t gm_turn_books(const struct gm_core *core, struct gm_disp *d, uint32_t lane_index, uint64_t tally,
                               const uint64_t *words, uint32_t done)
 {
-    const uint32_t work = done != 0 ? gm_inbox_take(core, d, words, done) : 0;
+    const uint32_t work = done != 0 ? gm_inbox_take(core, d, d->inbox_head - done, words, done) : 0;
     gm_syncwarp();
     if (gm_lane_id() == 0) {
         struct gm_lane_row *lane = lane_index == GM_LANE_NONE ? NULL : &d->lane[lane_index];
@@ -255,7 +258,7 @@ GM_DEV enum gm_turn_result gm_turn(const struct gm_core *core, struct gm_disp *d
         gm_poll_land(d, f, complete);
         if (complete != 0)
             tally = gm_start(d, lane_index, complete);
-        const uint32_t taken = messages != done ? gm_inbox_take(core, d, f->inbox, messages) : done;
+        const uint32_t taken = messages != done ? gm_inbox_take(core, d, d->inbox_head, f->inbox, messages) : done;
         if (messages != 0)
             gm_inbox_advance(d, taken);
         if (admin)

@@ -99,33 +99,39 @@ struct worker {
 /* Draws, waits, acknowledges and loads the job: one warp; the block waits at its barrier. */
 static __device__ void fetch(const struct gm_core *core, struct worker *w, uint32_t worker)
 {
-    uint64_t slot = 0;
+    uint64_t slot, ticket = 0;
     const uint32_t lane = gm_lane_id();
     if (lane == 0) {
-        const uint64_t ticket = gm_draw(core);
-        if (!gm_draw_try(core, ticket, &slot)) {
-            gm_journal_worker(core, worker, w->busy_ns, 0, 0);
-            while (!gm_draw_try(core, ticket, &slot)) {
-            }
-        }
-        gm_ack(core, ticket);
-        w->slot = slot;
-    }
-    slot = gm_shfl_u64(slot, 0);
-    if (gm_slot_entry(slot) == GM_STOP_ENTRY)
-        return;
-    struct gm_entry *entry = gm_entry_at(core, gm_slot_entry(slot));
-    /* Both loads before either is used, so that they cost one trip. */
-    const uint64_t abort_status = gm_load_relaxed_u64((const uint64_t *)&entry->abort);
-    ((uint32_t *)&w->job)[lane] = gm_load_relaxed_u32((const uint32_t *)&entry->job + lane);
-    gm_syncwarp();
-    if (lane == 0) {
-        w->abort_status = abort_status;
-        w->run.entry = entry;
-        w->run.share = gm_slot_share(slot);
         w->run.result = 0;
         w->run.status = GM_OK;
-        w->run.aborted = (uint32_t)abort_status;
+        ticket = gm_draw(core);
+    }
+    ticket = gm_shfl_u64(ticket, 0);
+    /* The whole warp looks, at one address: nobody has to be told what was found. */
+    if (!gm_draw_try(core, ticket, &slot)) {
+        if (lane == 0)
+            gm_journal_worker(core, worker, w->busy_ns, 0, 0);
+        while (!gm_draw_try(core, ticket, &slot)) {
+        }
+    }
+    struct gm_entry *entry = gm_entry_at(core, gm_slot_entry(slot));
+    if (gm_slot_entry(slot) != GM_STOP_ENTRY) {
+        /* Both loads before either is used, so that they cost one trip. */
+        const uint64_t abort_status = gm_load_relaxed_u64((const uint64_t *)&entry->abort);
+        const uint32_t word = gm_load_relaxed_u32((const uint32_t *)&entry->job + lane);
+        if (lane == 0) {
+            w->run.entry = entry;
+            w->run.share = gm_slot_share(slot);
+        }
+        ((uint32_t *)&w->job)[lane] = word;
+        if (lane == 0) {
+            w->abort_status = abort_status;
+            w->run.aborted = (uint32_t)abort_status;
+        }
+    }
+    if (lane == 0) {
+        w->slot = slot;
+        gm_ack(core, ticket);
     }
 }
 
