@@ -134,7 +134,7 @@ struct gm_core {
 struct __attribute__((aligned(16))) gm_disp {
     struct gm_granule stage[GM_POLL_MAX * 4]; /* private copies of one poll */
     struct gm_granule side[8];                /* admin descriptor, the lane's wait granule */
-    struct gm_core core;                      /* a copy for the calls of a turn, which cannot see a kernel's parameters */
+    struct gm_core core;                      /* a copy for the calls of a turn, out of sight of a kernel's parameters */
     struct gm_op_row op_row[GM_OP_COUNT];     /* the op table, where a look costs no branches */
     struct gm_device_counters counters;
     uint64_t published; /* next ticket position */
@@ -148,6 +148,7 @@ struct __attribute__((aligned(16))) gm_disp {
     uint32_t pieces, pieces_out;
     uint32_t lane_top, cancels; /* lane_top: one more than the highest open lane */
     uint8_t entry_generation[GM_ENTRIES_MAX]; /* of the entry's current job; a ticket carries it */
+    uint64_t journal_due; /* one more than the position of a single job just started and not marked yet; or 0 */
     uint32_t wake, pad; /* set by a turn: lane 0 has a sleeper to wake; cleared by the backend when it has done so */
     uint16_t free_entry[GM_ENTRIES_MAX];
     uint16_t entry_widest[GM_ENTRIES_MAX]; /* what a job in flight gives back, without a trip to its entry */

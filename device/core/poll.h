@@ -95,10 +95,10 @@ GM_DEV void gm_poll_issue(const struct gm_core *core, const struct gm_disp *d, s
 GM_DEV bool gm_poll_any(const struct gm_fetch *f)
 {
     const bool first = gm_lane_id() == 0, waiter = GM_WARP == 1u || gm_lane_id() == GM_SIDE_WAIT;
-    const bool mine = (first && ((f->width != 0 && f->slots[0].w[3] == f->slot_lap) || f->side[0].w[3] == f->admin_lap ||
-                                 (uint32_t)(f->inbox[0] >> 32) == f->inbox_lap)) ||
-                      (waiter && f->width != 0 && f->side[GM_SIDE_WAIT / GM_WARP].w[2] == 1u);
-    return gm_ballot(mine) != 0;
+    const bool lane = f->width != 0 && f->slots[0].w[3] == f->slot_lap;
+    const bool come = lane || f->side[0].w[3] == f->admin_lap || (uint32_t)(f->inbox[0] >> 32) == f->inbox_lap;
+    const bool waits = f->width != 0 && f->side[GM_SIDE_WAIT / GM_WARP].w[2] == 1u;
+    return gm_ballot((first && come) || (waiter && waits)) != 0;
 }
 
 /* How many slots from the head on are complete: granules stand in order, so it is a fourth of the unbroken run of

@@ -274,8 +274,8 @@ GM_DEV_CALL uint64_t gm_start_single(const struct gm_core *core, struct gm_disp 
         d->published = base + job.shares;
         d->free_entries--;
         d->credit -= v.want;
-        if (!(job.marks & GM_MARK_HOST))
-            gm_journal_started(lane, job.position); /* as in gm_start_chunk */
+        /* As in gm_start_chunk; and the next look at the lanes would queue behind this store on the bus. */
+        d->journal_due = job.marks & GM_MARK_HOST ? 0 : job.position + 1u;
     }
     return gm_tally(1, 1, 0, job.shares);
 }

@@ -199,15 +199,17 @@ GM_DEV void gm_turn_begin(const struct gm_core *core, struct gm_disp *d, struct 
     gm_poll_issue(core, d, f);
 }
 
-/* The rest of a turn that found something, while the next look is on its way: what was started is counted, finished
- * jobs give back what they held, a sleeping client is woken. Whole warp. */
-GM_DEV uint32_t gm_turn_books(const struct gm_core *core, struct gm_disp *d, uint32_t lane_index, uint64_t tally,
-                              const uint64_t *words, uint32_t done)
+/* The books of a turn that found something, while the next look is on its way: what was started is marked and counted,
+ * a sleeping client is woken. Whole warp. */
+GM_DEV void gm_turn_books(struct gm_disp *d, uint32_t lane_index, uint64_t tally)
 {
-    const uint32_t work = done != 0 ? gm_inbox_take(core, d, d->inbox_head - done, words, done) : 0;
     gm_syncwarp();
     if (gm_lane_id() == 0) {
         struct gm_lane_row *lane = lane_index == GM_LANE_NONE ? NULL : &d->lane[lane_index];
+        if (d->journal_due != 0) {
+            gm_journal_started(lane, d->journal_due - 1u);
+            d->journal_due = 0;
+        }
         if (tally != 0)
             gm_start_count(d, lane, tally);
         if (lane && lane->header && gm_wake_due(d, lane)) {
@@ -216,7 +218,6 @@ GM_DEV uint32_t gm_turn_books(const struct gm_core *core, struct gm_disp *d, uin
         }
     }
     gm_syncwarp();
-    return work;
 }
 
 /* Nothing to do for idle_ns: counters out, and park if the last look agrees. Whole warp. */
@@ -279,7 +280,9 @@ GM_DEV enum gm_turn_result gm_turn(const struct gm_core *core, struct gm_disp *d
      * the bus (measured: 0.8 us a job). And not later: how often the lanes are looked at decides the round trip. */
     gm_poll_issue(core, d, f);
     if (found)
-        gm_turn_books(core, d, lane_index, tally, words, done);
+        gm_turn_books(d, lane_index, tally);
+    if (done != 0)
+        gm_inbox_take(core, d, d->inbox_head - done, words, done);
     if (gm_lane_id() == 0 && work != 0)
         d->last_work_ns = d->now_ns;
     if (look && gm_lane_id() == 0)
