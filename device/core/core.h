@@ -134,7 +134,7 @@ struct gm_core {
 struct __attribute__((aligned(16))) gm_disp {
     struct gm_granule stage[GM_POLL_MAX * 4]; /* private copies of one poll */
     struct gm_granule side[8];                /* admin descriptor, the lane's wait granule */
-    struct gm_core core;                      /* a copy for the calls of a turn, out of sight of a kernel's parameters */
+    struct gm_core core;                     /* a copy for the calls of a turn, apart from a kernel's parameters */
     struct gm_op_row op_row[GM_OP_COUNT];     /* the op table, where a look costs no branches */
     struct gm_device_counters counters;
     uint64_t published; /* next ticket position */
