@@ -48,12 +48,12 @@ cat >package/CMakeLists.txt <<END
 cmake_minimum_required(VERSION 3.16)
 project(user LANGUAGES C)
 find_package(gridmill 0.1 REQUIRED)
-add_executable(user $source/client/examples/sort.c)
+add_executable(user "$source/client/examples/sort.c")
 target_link_libraries(user gridmill::gridmill)
-add_executable(user_static $source/client/examples/sort.c)
+add_executable(user_static "$source/client/examples/sort.c")
 target_link_libraries(user_static gridmill::gridmill_static)
 END
-cmake -S package -B package/build -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_C_COMPILER="$cc" >cmake.log 2>&1 ||
+cmake -G Ninja -S package -B package/build -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_C_COMPILER="$cc" >cmake.log 2>&1 ||
   { cat cmake.log; fail "find_package"; }
 cmake --build package/build >cmake.log 2>&1 || { cat cmake.log; fail "CMake package"; }
 
