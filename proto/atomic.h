@@ -102,7 +102,8 @@ GM_HD struct gm_granule gm_load16_sys(const struct gm_granule *p)
 }
 GM_HD void gm_store16_sys(struct gm_granule *p, struct gm_granule g)
 {
-    const __m128i v = _mm_loadu_si128((const __m128i *)(const void *)&g);
+    /* From its words: put together on the stack and loaded whole, the load would wait for each of their stores. */
+    const __m128i v = _mm_set_epi32((int)g.w[3], (int)g.w[2], (int)g.w[1], (int)g.w[0]);
     __asm__ __volatile__("" ::: "memory");
     *(volatile __m128i *)(void *)p = v;
     __asm__ __volatile__("" ::: "memory");

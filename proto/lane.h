@@ -4,7 +4,7 @@
  * submission ring and a completion ring with the same number of slots. Layout only; who may write what:
  *
  *   header.identity   gridmilld, before anybody else maps it
- *   header.state      gridmilld and the device process; clients read
+ *   header.state      gridmilld; clients read
  *   header.asleep     the dispatcher; the client reads it after publishing (store-load fence) and then rings
  *   header.wait       the client, as one granule; the dispatcher reads
  *   submission slots  the client; the dispatcher reads each granule once

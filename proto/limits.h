@@ -19,7 +19,7 @@
  * must carry the same control version and the same source id, because they are installed together. */
 #define GM_WIRE_VERSION_MIN 1u
 #define GM_WIRE_VERSION_MAX 1u
-#define GM_CONTROL_VERSION  1u
+#define GM_CONTROL_VERSION  2u
 #define GM_LANE_VERSION     1u
 
 /* Devices of one daemon. */
@@ -31,7 +31,10 @@
 #define GM_LANE0_SLOTS    4096u /* the daemon's lane: deep enough that sockets never wait for a turn of poll */
 #define GM_ADMIN_SLOTS    64u
 #define GM_LANES_MAX      256u /* client lanes of a device, beside lane 0 and the admin lane */
-#define GM_LANE_TABLE     (GM_LANES_MAX + 2u)
+#define GM_LANE_TABLE     (GM_LANES_MAX + 2u) /* lane 0, the clients' from 1 on, and the one of the self-test */
+#define GM_CLIENT_LANE_SLOTS_MAX     1024u
+#define GM_CLIENT_LANE_SLOTS_DEFAULT 256u
+#define GM_LANE_ABUSE_MAX 1024u /* descriptors of a client lane refused in a row: it is closed, with the last reason */
 
 /* What a device has in flight. Entries are jobs that were started; the backlog stays in the lanes. */
 #define GM_ENTRIES_MAX 2048u
@@ -71,7 +74,7 @@
 #define GM_NAME_BYTES_MAX    64u
 #define GM_FIELD_BYTES_MAX   24u
 #define GM_ERROR_TEXT_MAX    160u
-#define GM_FDS_PER_FRAME_MAX 2u
+#define GM_FDS_PER_FRAME_MAX 3u
 #define GM_OUTPUT_BYTES_MAX  (4u * GM_FRAME_BYTES_MAX) /* replies queued for one client; then goodbye with a reason */
 #define GM_STATS_BYTES_MAX   (256u * 1024u)
 
@@ -83,6 +86,11 @@
 #define GM_PING_KILL_MS        10000u /* and after this long it is killed */
 #define GM_DRAIN_MS_DEFAULT    30000u
 #define GM_IDLE_PARK_MS_DEFAULT 2000u /* GPU: idle time after which the grid returns and clocks may fall */
+/* A lost device process is started again: at once, then after waits that double, and no more when it fails often. */
+#define GM_RESTART_FIRST_MS    50u
+#define GM_RESTART_LONGEST_MS  5000u
+#define GM_RESTARTS_MAX        5u     /* losses within GM_RESTART_WINDOW_MS after which the device is out of service */
+#define GM_RESTART_WINDOW_MS   60000u
 #define GM_DEVICE_SPIN_BUDGET_MS 20000u /* clock budget of any wait inside a kernel */
 
 /* Log-linear histograms of times: 8 sub-buckets per power of two, from 128 ns to over a minute. */
@@ -94,6 +102,8 @@
 #define GM_IS_POW2(x) ((x) != 0 && ((x) & ((x) - 1)) == 0)
 
 static_assert(GM_IS_POW2(GM_LANE0_SLOTS) && GM_LANE0_SLOTS <= GM_LANE_SLOTS_MAX, "lane 0 is a lane");
+static_assert(GM_IS_POW2(GM_CLIENT_LANE_SLOTS_MAX) && GM_CLIENT_LANE_SLOTS_MAX <= GM_LANE_SLOTS_MAX &&
+                  GM_CLIENT_LANE_SLOTS_DEFAULT <= GM_CLIENT_LANE_SLOTS_MAX, "client lanes are lanes");
 static_assert(GM_IS_POW2(GM_ADMIN_SLOTS) && GM_IS_POW2(GM_TICKETS) && GM_IS_POW2(GM_ENTRIES_MAX), "masks index rings");
 static_assert(GM_SHARES_MAX * 2 <= GM_TICKETS, "the widest phase and every worker's stop ticket fit the ring together");
 static_assert(GM_ENTRIES_MAX + GM_SHARES_MAX <= GM_TICKETS, "entries full of narrow jobs leave credit for a wide one");

@@ -27,144 +27,6 @@ static bool peek_id(const uint8_t *body, size_t size, uint32_t *id)
     return true;
 }
 
-static bool valid_utf8(const uint8_t *p, size_t size)
-{
-    for (size_t i = 0; i < size;) {
-        const uint8_t b = p[i];
-        const uint32_t more = b < 0x80 ? 0 : b >= 0xc2 && b < 0xe0 ? 1 : b >= 0xe0 && b < 0xf0 ? 2 : 3;
-        const uint8_t second = i + 1 < size ? p[i + 1] : 0;
-        if ((b >= 0x80 && b < 0xc2) || b > 0xf4 || size - i <= more)
-            return false;
-        /* Overlong forms, surrogates, and beyond U+10FFFF show in the second byte. */
-        if ((b == 0xe0 && second < 0xa0) || (b == 0xed && second > 0x9f) || (b == 0xf0 && second < 0x90) ||
-            (b == 0xf4 && second > 0x8f))
-            return false;
-        for (uint32_t k = 1; k <= more; k++)
-            if ((p[i + k] & 0xc0) != 0x80)
-                return false;
-        i += more + 1;
-    }
-    return true;
-}
-
-/* The name goes into logs and tables, so it must not be able to break their lines. */
-static int decode_client_name(const struct gm_map *map, uint32_t key, char name[GM_NAME_BYTES_MAX],
-                              struct gm_problem *problem)
-{
-    struct gm_item item;
-    const int rc = gm_map_item(map, key, GM_ITEM_STR, &item, problem);
-    if (rc != GM_OK)
-        return rc;
-    if (item.u >= GM_NAME_BYTES_MAX)
-        return gm_map_problem(map, key, GM_ESIZE, "is too long", problem);
-    if (!valid_utf8(item.bytes, item.u))
-        return gm_map_problem(map, key, GM_EINVAL, "must be UTF-8", problem);
-    for (uint64_t i = 0; i < item.u; i++)
-        if (item.bytes[i] < 0x20 || item.bytes[i] == 0x7f)
-            return gm_map_problem(map, key, GM_EINVAL, "must not contain control characters", problem);
-    memcpy(name, item.bytes, item.u);
-    name[item.u] = '\0';
-    return GM_OK;
-}
-
-static int decode_hello(struct gm_cursor *c, struct gm_wire_request *request, struct gm_problem *problem)
-{
-    static const char *const names[] = {"version_min", "version_max", "client"};
-    struct gm_cursor values[3];
-    struct gm_map map = {names, 3, true, "", values};
-
-    int rc = gm_map_read(&map, c, problem);
-    if (rc == GM_OK)
-        rc = gm_map_u32(&map, 0, &request->u.hello.version_min, problem);
-    if (rc == GM_OK)
-        rc = gm_map_u32(&map, 1, &request->u.hello.version_max, problem);
-    if (rc == GM_OK && request->u.hello.version_min > request->u.hello.version_max)
-        rc = gm_map_problem(&map, 1, GM_EINVAL, "must not be less than version_min", problem);
-    if (rc == GM_OK && gm_map_has(&map, 2))
-        rc = decode_client_name(&map, 2, request->u.hello.client, problem);
-    return rc;
-}
-
-static int decode_arena_create(struct gm_cursor *c, struct gm_wire_request *request, struct gm_problem *problem)
-{
-    static const char *const names[] = {"bytes", "kind", "device"};
-    struct gm_cursor values[3];
-    struct gm_map map = {names, 3, true, "", values};
-    struct gm_item kind;
-
-    int rc = gm_map_read(&map, c, problem);
-    if (rc == GM_OK)
-        rc = gm_map_u64(&map, 0, &request->u.arena_create.bytes, problem);
-    if (rc != GM_OK)
-        return rc;
-    if (request->u.arena_create.bytes < 1 || request->u.arena_create.bytes > GM_ARENA_BYTES_MAX)
-        return gm_map_problem(&map, 0, GM_ESIZE, "must be 1 to 2^40", problem);
-    if (gm_map_has(&map, 1)) {
-        rc = gm_map_item(&map, 1, GM_ITEM_STR, &kind, problem);
-        if (rc != GM_OK)
-            return rc;
-        request->u.arena_create.device_memory = gm_same_text("device", kind.bytes, kind.u);
-        if (!request->u.arena_create.device_memory && !gm_same_text("shared", kind.bytes, kind.u))
-            return gm_map_problem(&map, 1, GM_EINVAL, "must be \"shared\" or \"device\"", problem);
-    }
-    return gm_map_device(&map, 2, &request->u.arena_create.has_device, &request->u.arena_create.device, problem);
-}
-static_assert(GM_ARENA_BYTES_MAX == UINT64_C(1) << 40, "as the text above says");
-
-/* A map with the one key that the method needs. */
-static int decode_one_u32(struct gm_cursor *c, const char *key, uint32_t *value, struct gm_problem *problem)
-{
-    struct gm_cursor values[1];
-    struct gm_map map = {&key, 1, true, "", values};
-    int rc = gm_map_read(&map, c, problem);
-    if (rc == GM_OK)
-        rc = gm_map_u32(&map, 0, value, problem);
-    return rc;
-}
-
-static int decode_pause(struct gm_cursor *c, struct gm_wire_request *request, struct gm_problem *problem)
-{
-    static const char *const names[] = {"device"};
-    struct gm_cursor values[1];
-    struct gm_map map = {names, 1, true, "", values};
-    int rc = gm_map_read(&map, c, problem);
-    if (rc == GM_OK)
-        rc = gm_map_device(&map, 0, &request->u.pause.has_device, &request->u.pause.device, problem);
-    return rc;
-}
-
-static int decode_nothing(struct gm_cursor *c, struct gm_problem *problem)
-{
-    struct gm_map map = {NULL, 0, true, "", NULL};
-    return gm_map_read(&map, c, problem);
-}
-
-static int decode_params(struct gm_cursor *c, struct gm_wire_request *request, struct gm_problem *problem)
-{
-    switch (request->method) {
-    case GM_METHOD_HELLO:
-        return decode_hello(c, request, problem);
-    case GM_METHOD_SUBMIT:
-        return gm_decode_submit(c, &request->u.submit, problem);
-    case GM_METHOD_CANCEL:
-        return decode_one_u32(c, "id", &request->u.cancel.id, problem);
-    case GM_METHOD_ARENA_CREATE:
-        return decode_arena_create(c, request, problem);
-    case GM_METHOD_ARENA_FREE:
-        return decode_one_u32(c, "arena", &request->u.arena_free.arena, problem);
-    case GM_METHOD_PAUSE:
-        return decode_pause(c, request, problem);
-    case GM_METHOD_STATS:
-    case GM_METHOD_OPS:
-    case GM_METHOD_PING:
-    case GM_METHOD_DRAIN:
-        return decode_nothing(c, problem);
-    case GM_METHOD_COUNT:
-        break;
-    }
-    return gm_problem_set(problem, GM_EINTERNAL, "method", "no decoder for this method");
-}
-
 static int decode_method(struct gm_cursor *c, enum gm_method *method, struct gm_problem *problem)
 {
     struct gm_item item;
@@ -208,7 +70,7 @@ int gm_wire_decode_request(const uint8_t *body, size_t size, struct gm_wire_requ
         return bad_envelope(problem, "id", "the id must be an unsigned integer of 32 bits");
     rc = decode_method(&c, &request->method, problem);
     if (rc == GM_OK)
-        rc = decode_params(&c, request, problem);
+        rc = gm_decode_params(&c, request, problem);
     return rc;
 }
 
@@ -339,15 +201,96 @@ int gm_wire_decode_done(const struct gm_wire_response *response, struct gm_wire_
     return rc;
 }
 
+static int read_result(const struct gm_wire_response *response, struct gm_map *map, struct gm_problem *problem)
+{
+    struct gm_cursor c = {response->result, response->result + response->result_bytes};
+    memset(problem, 0, sizeof *problem);
+    return gm_map_read(map, &c, problem);
+}
+
 int gm_wire_result_u64(const struct gm_wire_response *response, const char *key, uint64_t *value,
                        struct gm_problem *problem)
 {
-    struct gm_cursor values[1], c = {response->result, response->result + response->result_bytes};
+    struct gm_cursor values[1];
     struct gm_map map = {&key, 1, false, "", values};
-
-    memset(problem, 0, sizeof *problem);
-    int rc = gm_map_read(&map, &c, problem);
+    int rc = read_result(response, &map, problem);
     if (rc == GM_OK)
         rc = gm_map_u64(&map, 0, value, problem);
+    return rc;
+}
+
+int gm_wire_result_bool(const struct gm_wire_response *response, const char *key, bool *value,
+                        struct gm_problem *problem)
+{
+    struct gm_cursor values[1];
+    struct gm_map map = {&key, 1, false, "", values};
+    int rc = read_result(response, &map, problem);
+    if (rc == GM_OK)
+        rc = gm_map_bool(&map, 0, value, problem);
+    return rc;
+}
+
+int gm_wire_result_text(const struct gm_wire_response *response, const char *key, char *text, size_t capacity,
+                        struct gm_problem *problem)
+{
+    struct gm_cursor values[1];
+    struct gm_map map = {&key, 1, false, "", values};
+    struct gm_item item;
+    int rc = read_result(response, &map, problem);
+    if (rc == GM_OK)
+        rc = gm_map_item(&map, 0, GM_ITEM_STR, &item, problem);
+    if (rc == GM_OK)
+        copy_text(text, capacity, &map, 0);
+    return rc;
+}
+
+static int decode_arena(struct gm_cursor *c, struct gm_wire_arena *arena, struct gm_problem *problem)
+{
+    enum { NAME, BYTES, KIND, DEVICE, ATTACHED, UID, KEYS };
+    static const char *const names[KEYS] = {"name", "bytes", "kind", "device", "attached", "uid"};
+    struct gm_cursor values[KEYS];
+    struct gm_map map = {names, KEYS, false, "", values};
+    struct gm_item name, kind;
+    int rc = gm_map_read(&map, c, problem);
+    if (rc == GM_OK)
+        rc = gm_map_item(&map, NAME, GM_ITEM_STR, &name, problem);
+    if (rc == GM_OK)
+        rc = gm_map_u64(&map, BYTES, &arena->bytes, problem);
+    if (rc == GM_OK)
+        rc = gm_map_item(&map, KIND, GM_ITEM_STR, &kind, problem);
+    if (rc == GM_OK && gm_map_has(&map, DEVICE))
+        rc = gm_map_u32(&map, DEVICE, &arena->device, problem);
+    if (rc == GM_OK)
+        rc = gm_map_u32(&map, ATTACHED, &arena->attached, problem);
+    if (rc == GM_OK && gm_map_has(&map, UID))
+        rc = gm_map_u32(&map, UID, &arena->uid, problem);
+    if (rc != GM_OK)
+        return rc;
+    copy_text(arena->name, sizeof arena->name, &map, NAME);
+    arena->device_memory = gm_same_text("device", kind.bytes, kind.u);
+    arena->has_uid = gm_map_has(&map, UID);
+    return GM_OK;
+}
+
+int gm_wire_decode_arenas(const struct gm_wire_response *response, struct gm_wire_arena *arenas, uint32_t capacity,
+                          uint32_t *count, struct gm_problem *problem)
+{
+    static const char *const key = "arenas";
+    struct gm_cursor values[1];
+    struct gm_map map = {&key, 1, false, "", values};
+    struct gm_item rows;
+    int rc = read_result(response, &map, problem);
+    if (rc == GM_OK)
+        rc = gm_map_item(&map, 0, GM_ITEM_ARRAY, &rows, problem);
+    if (rc != GM_OK)
+        return rc;
+    gm_cursor_next(&values[0], &rows);
+    for (uint64_t i = 0; rc == GM_OK && i < rows.u; i++) {
+        struct gm_wire_arena row = {.bytes = 0};
+        rc = decode_arena(&values[0], &row, problem);
+        if (rc == GM_OK && i < capacity)
+            arenas[i] = row;
+    }
+    *count = rc == GM_OK ? (uint32_t)rows.u : 0;
     return rc;
 }

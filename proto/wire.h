@@ -27,6 +27,11 @@
     M(PING, "ping", 0)                                                                                      \
     M(ARENA_CREATE, "arena.create", 0)                                                                      \
     M(ARENA_FREE, "arena.free", 0)                                                                          \
+    M(ARENA_ATTACH, "arena.attach", 0)                                                                      \
+    M(ARENA_LIST, "arena.list", 0)                                                                          \
+    M(ARENA_REMOVE, "arena.remove", 0)                                                                      \
+    M(LANE_OPEN, "lane.open", 0)                                                                            \
+    M(LANE_CLOSE, "lane.close", 0)                                                                          \
     M(DRAIN, "drain", 1)                                                                                    \
     M(PAUSE, "pause", 1)
 
@@ -77,13 +82,28 @@ struct gm_wire_request {
         } hello;
         struct gm_wire_submit submit;
         struct {
+            bool has_lane; /* a job of the session's own lane, by its position, instead of a submit by its id */
             uint32_t id;
+            uint32_t lane;
+            uint64_t position;
         } cancel;
         struct {
             bool has_device, device_memory; /* device_memory: kind "device" instead of "shared" */
             uint32_t device;
             uint64_t bytes;
+            char name[GM_NAME_BYTES_MAX]; /* "": none */
         } arena_create;
+        struct {
+            char name[GM_NAME_BYTES_MAX];
+        } arena_attach, arena_remove;
+        struct {
+            bool has_device;
+            uint32_t device;
+            uint32_t slots; /* 0: GM_CLIENT_LANE_SLOTS_DEFAULT; else a power of two */
+        } lane_open;
+        struct {
+            uint32_t lane; /* gm_wire_lane */
+        } lane_close;
         struct {
             uint32_t arena;
         } arena_free;
@@ -93,6 +113,12 @@ struct gm_wire_request {
         } pause;
     } u;
 };
+
+/* Number of a lane in messages: the device and the lane's index in it, so that it names a lane of the whole daemon. */
+static inline uint32_t gm_wire_lane(uint32_t device, uint32_t index) { return device << 16 | index; }
+static inline uint32_t gm_wire_lane_device(uint32_t lane) { return lane >> 16; }
+static inline uint32_t gm_wire_lane_index(uint32_t lane) { return lane & 0xffffu; }
+static_assert(GM_LANES_MAX < 65536 && GM_DEVICES_MAX <= 65536, "both halves fit");
 
 /* Result of a submit. */
 struct gm_wire_done {
@@ -125,9 +151,27 @@ int gm_wire_decode_request(const uint8_t *body, size_t size, struct gm_wire_requ
 int gm_wire_decode_response(const uint8_t *body, size_t size, struct gm_wire_response *response,
                             struct gm_problem *problem);
 int gm_wire_decode_done(const struct gm_wire_response *response, struct gm_wire_done *done, struct gm_problem *problem);
-/* A u64 by key from a flat result map: hello ("version", "session"), arena.create ("arena", "bytes") ... */
+/* A value by key from a flat result map: hello ("version", "session"), arena.create ("arena", "bytes") ... A text is
+ * cut to the capacity where a character begins. EPROTO when the key is missing or of another type. */
 int gm_wire_result_u64(const struct gm_wire_response *response, const char *key, uint64_t *value,
                        struct gm_problem *problem);
+int gm_wire_result_bool(const struct gm_wire_response *response, const char *key, bool *value,
+                        struct gm_problem *problem);
+int gm_wire_result_text(const struct gm_wire_response *response, const char *key, char *text, size_t capacity,
+                        struct gm_problem *problem);
+
+/* One row of arena.list. */
+struct gm_wire_arena {
+    char name[GM_NAME_BYTES_MAX];
+    uint64_t bytes;
+    bool device_memory, has_uid;
+    uint32_t device;   /* of device memory */
+    uint32_t attached; /* handles on it, the creator's included */
+    uint32_t uid;      /* on the admin socket */
+};
+/* The first capacity rows; *count is how many there are. */
+int gm_wire_decode_arenas(const struct gm_wire_response *response, struct gm_wire_arena *arenas, uint32_t capacity,
+                          uint32_t *count, struct gm_problem *problem);
 
 /* Output. bytes[0..capacity) is the caller's; when something did not fit, overflow is set and size stays valid. */
 struct gm_wire_out {

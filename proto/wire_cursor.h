@@ -84,6 +84,8 @@ void gm_printable(char *to, size_t capacity, const uint8_t *from, size_t size);
 bool gm_scalar_bits(const struct gm_item *item, uint32_t dtype, uint64_t *bits);
 bool gm_scalar_f64(const struct gm_item *item, double *value);
 
+/* params of the method in the request. */
+int gm_decode_params(struct gm_cursor *cursor, struct gm_wire_request *request, struct gm_problem *problem);
 /* params of submit. */
 int gm_decode_submit(struct gm_cursor *cursor, struct gm_wire_submit *submit, struct gm_problem *problem);
 

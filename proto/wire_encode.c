@@ -211,11 +211,35 @@ static void put_submit(struct gm_wire_out *out, const struct gm_wire_submit *sub
 static void put_arena_create(struct gm_wire_out *out, const struct gm_wire_request *request)
 {
     const bool has_device = request->u.arena_create.has_device;
-    gm_wire_put_map(out, has_device ? 3 : 2);
+    const bool has_name = request->u.arena_create.name[0] != '\0';
+    gm_wire_put_map(out, 2u + has_device + has_name);
     put_key_u64(out, "bytes", request->u.arena_create.bytes);
     put_key_str(out, "kind", request->u.arena_create.device_memory ? "device" : "shared");
     if (has_device)
         put_key_u64(out, "device", request->u.arena_create.device);
+    if (has_name)
+        put_key_str(out, "name", request->u.arena_create.name);
+}
+
+static void put_cancel(struct gm_wire_out *out, const struct gm_wire_request *request)
+{
+    gm_wire_put_map(out, request->u.cancel.has_lane ? 2 : 1);
+    if (!request->u.cancel.has_lane) {
+        put_key_u64(out, "id", request->u.cancel.id);
+        return;
+    }
+    put_key_u64(out, "lane", request->u.cancel.lane);
+    put_key_u64(out, "position", request->u.cancel.position);
+}
+
+static void put_lane_open(struct gm_wire_out *out, const struct gm_wire_request *request)
+{
+    const bool has_device = request->u.lane_open.has_device, has_slots = request->u.lane_open.slots != 0;
+    gm_wire_put_map(out, 0u + has_device + has_slots);
+    if (has_device)
+        put_key_u64(out, "device", request->u.lane_open.device);
+    if (has_slots)
+        put_key_u64(out, "slots", request->u.lane_open.slots);
 }
 
 static void put_params(struct gm_wire_out *out, const struct gm_wire_request *request)
@@ -228,8 +252,7 @@ static void put_params(struct gm_wire_out *out, const struct gm_wire_request *re
         put_submit(out, &request->u.submit);
         break;
     case GM_METHOD_CANCEL:
-        gm_wire_put_map(out, 1);
-        put_key_u64(out, "id", request->u.cancel.id);
+        put_cancel(out, request);
         break;
     case GM_METHOD_ARENA_CREATE:
         put_arena_create(out, request);
@@ -238,11 +261,27 @@ static void put_params(struct gm_wire_out *out, const struct gm_wire_request *re
         gm_wire_put_map(out, 1);
         put_key_u64(out, "arena", request->u.arena_free.arena);
         break;
+    case GM_METHOD_ARENA_ATTACH:
+        gm_wire_put_map(out, 1);
+        put_key_str(out, "name", request->u.arena_attach.name);
+        break;
+    case GM_METHOD_ARENA_REMOVE:
+        gm_wire_put_map(out, 1);
+        put_key_str(out, "name", request->u.arena_remove.name);
+        break;
+    case GM_METHOD_LANE_OPEN:
+        put_lane_open(out, request);
+        break;
+    case GM_METHOD_LANE_CLOSE:
+        gm_wire_put_map(out, 1);
+        put_key_u64(out, "lane", request->u.lane_close.lane);
+        break;
     case GM_METHOD_PAUSE:
         gm_wire_put_map(out, request->u.pause.has_device ? 1 : 0);
         if (request->u.pause.has_device)
             put_key_u64(out, "device", request->u.pause.device);
         break;
+    case GM_METHOD_ARENA_LIST:
     case GM_METHOD_STATS:
     case GM_METHOD_OPS:
     case GM_METHOD_PING:

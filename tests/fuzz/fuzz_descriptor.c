@@ -27,6 +27,7 @@ static const struct gm_arena_row arenas[] = {
     {UINT64_C(0x7f0000600000), 1u << 20, 0, 1, GM_ARENA_STAGING},
     {UINT64_C(0x7f0000800000), UINT64_C(1) << 40, SESSION, 0xffff, GM_ARENA_HOST},
     {UINT64_MAX - 4095u, 4095, SESSION, 1, 0}, /* its end is the end of all addresses */
+    {UINT64_C(0x7f0000a00000), 1u << 20, SESSION, 1, GM_ARENA_GONE},
 };
 #define ARENAS (sizeof arenas / sizeof *arenas)
 
@@ -36,6 +37,7 @@ static struct {
     struct gm_disp d;
     struct gm_fetch fetch;
     struct gm_device_counters out;
+    struct gm_lane_note notes[GM_LANE_TABLE];
     _Alignas(4096) uint8_t lane[8192 + 4096];
     _Alignas(4096) struct gm_lane_header admin;
     _Alignas(64) struct gm_desc_slot admin_sq[GM_ADMIN_SLOTS];
@@ -55,6 +57,7 @@ static void open_all(void)
     must(gm_core_init(&m.core, &m.counters, &m.d, &shape) == GM_OK);
     m.core.counters = &m.counters;
     m.core.device_counters = &m.out;
+    m.core.lane_notes = m.notes;
     m.core.slots = m.slots;
     m.core.acks = m.acks;
     m.core.inbox = m.inbox;
@@ -93,7 +96,7 @@ static bool lies_inside(uint64_t address, unsigned __int128 bytes, bool written)
 {
     for (size_t i = 0; i < ARENAS; i++) {
         const struct gm_arena_row *a = &arenas[i];
-        const bool ours = a->session == SESSION && !(a->flags & GM_ARENA_STAGING);
+        const bool ours = a->session == SESSION && !(a->flags & (GM_ARENA_STAGING | GM_ARENA_GONE));
         if (ours && !(written && (a->flags & GM_ARENA_READONLY)) && address >= a->address &&
             (unsigned __int128)address + bytes <= (unsigned __int128)a->address + a->bytes)
             return true;

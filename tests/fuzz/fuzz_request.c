@@ -35,6 +35,41 @@ static void check_submit(const struct gm_wire_submit *s, const uint8_t *data, si
     }
 }
 
+static bool is_name(const char name[GM_NAME_BYTES_MAX])
+{
+    const size_t size = strnlen(name, GM_NAME_BYTES_MAX);
+    for (size_t i = 0; i < size; i++)
+        if ((unsigned char)name[i] < 0x20 || name[i] == 0x7f || name[i] == '/')
+            return false;
+    return size > 0 && size < GM_NAME_BYTES_MAX;
+}
+
+static void check_others(const struct gm_wire_request *r)
+{
+    const uint32_t slots = r->u.lane_open.slots;
+    switch (r->method) {
+    case GM_METHOD_CANCEL:
+        must(r->u.cancel.has_lane ? r->u.cancel.id == 0 : r->u.cancel.lane == 0 && r->u.cancel.position == 0);
+        break;
+    case GM_METHOD_ARENA_CREATE:
+        must(r->u.arena_create.bytes > 0 && r->u.arena_create.bytes <= GM_ARENA_BYTES_MAX);
+        must(r->u.arena_create.name[0] == '\0' || is_name(r->u.arena_create.name));
+        break;
+    case GM_METHOD_ARENA_ATTACH:
+        must(is_name(r->u.arena_attach.name));
+        break;
+    case GM_METHOD_ARENA_REMOVE:
+        must(is_name(r->u.arena_remove.name));
+        break;
+    case GM_METHOD_LANE_OPEN:
+        must(!r->u.lane_open.has_device || r->u.lane_open.device < GM_DEVICES_MAX);
+        must(slots == 0 || (slots >= GM_LANE_SLOTS_MIN && slots <= GM_CLIENT_LANE_SLOTS_MAX && GM_IS_POW2(slots)));
+        break;
+    default:
+        break;
+    }
+}
+
 static void check_round_trip(const struct gm_wire_request *request)
 {
     static uint8_t first[GM_FRAME_HEADER + GM_FRAME_BYTES_MAX], second[sizeof first];
@@ -62,6 +97,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     must(has_id && request.method < GM_METHOD_COUNT);
     if (request.method == GM_METHOD_SUBMIT)
         check_submit(&request.u.submit, data, size);
+    check_others(&request);
     check_round_trip(&request);
     return 0;
 }

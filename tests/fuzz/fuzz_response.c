@@ -5,13 +5,34 @@
  */
 #include "fuzz.h"
 
+static void check_results(const struct gm_wire_response *response)
+{
+    static const char *const keys[] = {"version", "session", "arena", "bytes", "wait_ns", "lane", "skip", "kind", ""};
+    struct gm_wire_arena arenas[4];
+    struct gm_problem problem;
+    char text[GM_NAME_BYTES_MAX];
+    uint64_t value;
+    uint32_t count;
+    bool flag;
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        int rc = gm_wire_result_u64(response, keys[i], &value, &problem);
+        must(rc == GM_OK || rc == GM_EPROTO);
+        rc = gm_wire_result_bool(response, keys[i], &flag, &problem);
+        must(rc == GM_OK || rc == GM_EPROTO);
+        rc = gm_wire_result_text(response, keys[i], text, sizeof text, &problem);
+        must(rc == GM_OK ? memchr(text, '\0', sizeof text) != NULL : rc == GM_EPROTO);
+    }
+    const int rc = gm_wire_decode_arenas(response, arenas, 4, &count, &problem);
+    must_be_whole(&problem, rc);
+    for (uint32_t i = 0; rc == GM_OK && i < count && i < 4; i++)
+        must(memchr(arenas[i].name, '\0', sizeof arenas[i].name) != NULL);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static const char *const keys[] = {"version", "session", "arena", "bytes", "wait_ns", ""};
     struct gm_wire_response response;
     struct gm_wire_done done;
     struct gm_problem problem;
-    uint64_t value;
 
     int rc = gm_wire_decode_response(data, size, &response, &problem);
     must(rc == problem.code && memchr(problem.text, '\0', sizeof problem.text) != NULL);
@@ -24,10 +45,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         must(memchr(response.problem.field, '\0', sizeof response.problem.field) != NULL);
         return 0;
     }
-    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
-        rc = gm_wire_result_u64(&response, keys[i], &value, &problem);
-        must(rc == GM_OK || rc == GM_EPROTO);
-    }
+    check_results(&response);
     rc = gm_wire_decode_done(&response, &done, &problem);
     must_be_whole(&problem, rc);
     if (rc != GM_OK)

@@ -58,6 +58,47 @@ static void drop_length(struct message *m)
     memmove(m->bytes, m->bytes + GM_FRAME_HEADER, m->out.size);
 }
 
+static void put_pair_u64(struct message *m, const char *key, uint64_t v)
+{
+    gm_wire_put_str(&m->out, key);
+    gm_wire_put_u64(&m->out, v);
+}
+
+/* Results of lane.open and of arena.list. */
+static bool write_results(void)
+{
+    struct message m;
+    message_clear(&m);
+    gm_wire_begin_result(&m.out, 7);
+    gm_wire_put_map(&m.out, 6);
+    put_pair_u64(&m, "lane", 0x10003);
+    put_pair_u64(&m, "device", 1);
+    put_pair_u64(&m, "slots", 256);
+    put_pair_u64(&m, "bytes", 24576);
+    put_pair_u64(&m, "start", 0);
+    gm_wire_put_str(&m.out, "skip");
+    gm_wire_put_bool(&m.out, true);
+    drop_length(&m);
+    if (!write_seed("response", "lane", &m))
+        return false;
+    message_clear(&m);
+    gm_wire_begin_result(&m.out, 7);
+    gm_wire_put_map(&m.out, 1);
+    gm_wire_put_str(&m.out, "arenas");
+    gm_wire_put_array(&m.out, 2);
+    for (uint32_t i = 0; i < 2; i++) {
+        gm_wire_put_map(&m.out, 4 + i * 2);
+        gm_wire_put_str(&m.out, "name"), gm_wire_put_str(&m.out, "weights");
+        put_pair_u64(&m, "bytes", 8192);
+        gm_wire_put_str(&m.out, "kind"), gm_wire_put_str(&m.out, i ? "device" : "shared");
+        put_pair_u64(&m, "attached", i);
+        if (i != 0)
+            put_pair_u64(&m, "device", 1), put_pair_u64(&m, "uid", 1000);
+    }
+    drop_length(&m);
+    return write_seed("response", "arenas", &m);
+}
+
 static bool write_responses(void)
 {
     char name[64];
@@ -75,6 +116,8 @@ static bool write_responses(void)
         if (!write_seed("response", name, &m))
             return false;
     }
+    if (!write_results())
+        return false;
     for (uint32_t has_id = 0; has_id < 2; has_id++) {
         struct gm_problem problem;
         struct message m;
@@ -102,6 +145,26 @@ static bool write_programs(void)
             m.bytes[k] = (uint8_t)((k * 2654435761u + i) >> 7);
         snprintf(name, sizeof name, "program-%u", i);
         if (!write_seed("frame", name, &m))
+            return false;
+    }
+    return true;
+}
+
+/* Slots that carry no job: skip slots before, between and behind jobs, one with words that it does not have, and the
+ * first half of a wide descriptor in front of one. */
+static bool write_skips(void)
+{
+    uint32_t words[8][12] = {{GM_DESC_SKIP_MARK}, {GM_OP_nop}, {GM_DESC_SKIP_MARK, 1}, {GM_DESC_SKIP_MARK},
+                             {GM_OP_nop}, {GM_DESC_SKIP_MARK}, {GM_OP_fill | (uint32_t)GM_FLAG_WIDE << 24},
+                             {GM_DESC_SKIP_MARK}};
+    struct message m;
+    for (uint32_t slots = 2; slots <= 8; slots += 2) {
+        char name[16];
+        message_clear(&m);
+        m.out.size = slots * sizeof words[0];
+        memcpy(m.bytes, words, m.out.size);
+        snprintf(name, sizeof name, "skip-%u", slots);
+        if (!write_seed("descriptor", name, &m))
             return false;
     }
     return true;
@@ -146,7 +209,7 @@ int main(int argc, char **argv)
     }
     root = argv[1];
     return make_directory("", path) && write_requests() && write_responses() && write_programs() &&
-                   write_descriptors()
+                   write_descriptors() && write_skips()
                ? 0
                : 1;
 }

@@ -153,6 +153,68 @@ static void add_submits(struct good *list, size_t *count)
     }
 }
 
+static void set_name(char name[GM_NAME_BYTES_MAX], const char *text)
+{
+    snprintf(name, GM_NAME_BYTES_MAX, "%s", text);
+}
+
+static void fill_in(struct gm_wire_request *request)
+{
+    switch (request->method) {
+    case GM_METHOD_HELLO:
+        request->u.hello.version_min = 1, request->u.hello.version_max = 9;
+        set_name(request->u.hello.client, "test \xc3\xa9");
+        break;
+    case GM_METHOD_CANCEL:
+        request->u.cancel.id = UINT32_MAX;
+        break;
+    case GM_METHOD_ARENA_CREATE:
+        request->u.arena_create.bytes = UINT64_C(1) << 33;
+        request->u.arena_create.device_memory = request->u.arena_create.has_device = true;
+        request->u.arena_create.device = 15;
+        break;
+    case GM_METHOD_ARENA_FREE:
+        request->u.arena_free.arena = 0x30005;
+        break;
+    case GM_METHOD_ARENA_ATTACH:
+        set_name(request->u.arena_attach.name, "w\xc3\xa9ights");
+        break;
+    case GM_METHOD_ARENA_REMOVE:
+        set_name(request->u.arena_remove.name, "a name of sixty-three bytes, which is all that a name may have.");
+        break;
+    case GM_METHOD_LANE_OPEN:
+        request->u.lane_open.has_device = true;
+        request->u.lane_open.device = 2;
+        request->u.lane_open.slots = 1024;
+        break;
+    case GM_METHOD_LANE_CLOSE:
+        request->u.lane_close.lane = UINT32_MAX;
+        break;
+    case GM_METHOD_PAUSE:
+        request->u.pause.has_device = true;
+        request->u.pause.device = 1;
+        break;
+    default:
+        break;
+    }
+}
+
+/* The second forms of methods that have two. */
+static void add_second_forms(struct good *list, size_t *count)
+{
+    struct gm_wire_request cancel = {.id = 7, .method = GM_METHOD_CANCEL};
+    cancel.u.cancel.has_lane = true;
+    cancel.u.cancel.lane = 0x20003;
+    cancel.u.cancel.position = UINT64_MAX;
+    add(list, count, &cancel, "cancel in a lane");
+    struct gm_wire_request create = {.id = 7, .method = GM_METHOD_ARENA_CREATE};
+    create.u.arena_create.bytes = 1;
+    set_name(create.u.arena_create.name, "weights");
+    add(list, count, &create, "arena.create with a name");
+    const struct gm_wire_request open = {.id = 7, .method = GM_METHOD_LANE_OPEN};
+    add(list, count, &open, "lane.open of the daemon's choice");
+}
+
 size_t good_requests(struct good *list)
 {
     size_t count = 0;
@@ -162,22 +224,9 @@ size_t good_requests(struct good *list)
             add_submits(list, &count);
             continue;
         }
-        if (method == GM_METHOD_HELLO) {
-            request.u.hello.version_min = 1, request.u.hello.version_max = 9;
-            snprintf(request.u.hello.client, sizeof request.u.hello.client, "test \xc3\xa9");
-        } else if (method == GM_METHOD_CANCEL) {
-            request.u.cancel.id = UINT32_MAX;
-        } else if (method == GM_METHOD_ARENA_CREATE) {
-            request.u.arena_create.bytes = UINT64_C(1) << 33;
-            request.u.arena_create.device_memory = request.u.arena_create.has_device = true;
-            request.u.arena_create.device = 15;
-        } else if (method == GM_METHOD_ARENA_FREE) {
-            request.u.arena_free.arena = 0x30005;
-        } else if (method == GM_METHOD_PAUSE) {
-            request.u.pause.has_device = true;
-            request.u.pause.device = 1;
-        }
+        fill_in(&request);
         add(list, &count, &request, gm_method_name(method));
     }
+    add_second_forms(list, &count);
     return count;
 }

@@ -133,8 +133,13 @@ static void the_header_of_the_c_library_is_not_hidden_by_ours(void **state)
 static void the_region_holds_its_parts_in_order(void **state)
 {
     (void)state;
-    assert_int_equal(gm_region_journal_offset(), 4096 + GM_SHARES_MAX * 16);
-    assert_true(gm_region_lane0_offset() >= gm_region_journal_offset() + GM_LANE0_SLOTS * 4);
+    assert_int_equal(gm_region_notes_offset(), 4096 + GM_SHARES_MAX * 16);
+    assert_int_equal(gm_region_journal_offset(0), gm_region_notes_offset() + GM_LANE_TABLE * 64);
+    assert_int_equal(gm_region_journal_offset(1), gm_region_journal_offset(0) + GM_LANE0_SLOTS * 4);
+    for (uint32_t lane = 1; lane < GM_LANE_TABLE; lane++)
+        assert_int_equal(gm_region_journal_offset(lane + 1),
+                         gm_region_journal_offset(lane) + GM_CLIENT_LANE_SLOTS_MAX * 4);
+    assert_true(gm_region_lane0_offset() >= gm_region_journal_offset(GM_LANE_TABLE));
     assert_int_equal(gm_region_lane0_offset() % 4096, 0);
     assert_int_equal(gm_region_admin_offset() - gm_region_lane0_offset(), gm_lane_bytes(GM_LANE0_SLOTS));
     assert_int_equal(gm_region_bytes() - gm_region_admin_offset(), gm_lane_bytes(GM_ADMIN_SLOTS));

@@ -106,8 +106,9 @@ static const struct {
     N(GM_FDS_PER_FRAME_MAX) N(GM_OUTPUT_BYTES_MAX) N(GM_STATS_BYTES_MAX) N(GM_INLINE_BYTES_MAX)              \
     N(GM_BUFFERS_MAX) N(GM_ELEMENTS_MAX) N(GM_HIST_BINS_MAX) N(GM_ARENAS_MAX) N(GM_ARENAS_PER_SESSION_MAX)   \
     N(GM_ARENA_BYTES_MAX) N(GM_ARENA_BYTES_PER_UID_DEFAULT) N(GM_ARENA_ALIGN) N(GM_LANE_SLOTS_MIN)           \
-    N(GM_LANE_SLOTS_MAX) N(GM_LANE0_SLOTS) N(GM_PING_MS) N(GM_PING_DEADLINE_MS) N(GM_PING_KILL_MS)           \
-    N(GM_DRAIN_MS_DEFAULT)                                                                                  \
+    N(GM_LANE_SLOTS_MAX) N(GM_LANE0_SLOTS) N(GM_LANES_MAX) N(GM_CLIENT_LANE_SLOTS_MAX)                       \
+    N(GM_CLIENT_LANE_SLOTS_DEFAULT) N(GM_LANE_ABUSE_MAX) N(GM_CANCELS_MAX) N(GM_DESC_SKIP_MARK)              \
+    N(GM_PING_MS) N(GM_PING_DEADLINE_MS) N(GM_PING_KILL_MS) N(GM_DRAIN_MS_DEFAULT)                           \
     N(GM_W_OP) N(GM_W_SESSION) N(GM_W_ARENA0) N(GM_W_OFFSET0) N(GM_W_N) N(GM_W_ARENA1) N(GM_W_OFFSET1)       \
     N(GM_W_COUNT) N(GM_W_ZERO) N(GM_W_WIDE) N(GM_W_VALUE0) N(GM_W_VALUE1) N(GM_W_ARENA2) N(GM_W_OFFSET2)     \
     N(GM_W_SPARE) N(GM_DESC_WIDE_MARK) N(GM_FLAG_WIDE) N(GM_FLAG_DESCENDING) N(GM_LANE_OPEN)                 \
@@ -265,6 +266,52 @@ static void worked_examples_have_the_bytes_of_the_encoder(void **state)
     expect_example("error", &out);
 }
 
+static void put_u64(struct gm_wire_out *out, const char *key, uint64_t v)
+{
+    gm_wire_put_str(out, key);
+    gm_wire_put_u64(out, v);
+}
+
+static void the_worked_lane_has_the_bytes_of_the_layout(void **state)
+{
+    (void)state;
+    static struct gm_desc_slot ring[4];
+    uint8_t bytes[512];
+    uint32_t words[GM_DESC_WORDS] = {GM_OP_sum | (uint32_t)GM_DTYPE_f32 << 16};
+    struct gm_wire_out out = {bytes, 0, sizeof bytes, false};
+    struct gm_wire_request request = {.id = 2, .method = GM_METHOD_LANE_OPEN};
+
+    request.u.lane_open.slots = 4;
+    assert_int_equal(gm_wire_encode_request(&out, &request), GM_OK);
+    expect_example("lane.open", &out);
+
+    out.size = 0;
+    const size_t start = gm_wire_begin_result(&out, 2);
+    gm_wire_put_map(&out, 6);
+    put_u64(&out, "lane", gm_wire_lane(0, 1));
+    put_u64(&out, "device", 0);
+    put_u64(&out, "slots", 4);
+    put_u64(&out, "bytes", gm_lane_bytes(4));
+    put_u64(&out, "start", 0);
+    gm_wire_put_str(&out, "skip");
+    gm_wire_put_bool(&out, true);
+    assert_int_equal(gm_wire_end(&out, start), GM_OK);
+    expect_example("lane", &out);
+
+    words[GM_W_ARENA0] = gm_handle(1, 1);
+    gm_desc_put64(words, GM_W_OFFSET0, 64);
+    gm_desc_put64(words, GM_W_N, 4);
+    gm_desc_store(ring, 2, 5, words, 0);
+    assert_int_equal(gm_lane_sq_offset() + 1 * sizeof ring[0], 4160);
+    const struct gm_wire_out slot = {(uint8_t *)&ring[1], sizeof ring[1], sizeof ring[1], false};
+    expect_example("descriptor", &slot);
+
+    struct gm_granule done = gm_completion(UINT64_C(0x4024000000000000), GM_OK, 1500, gm_lap(5, 2));
+    assert_int_equal(gm_lane_cq_offset(4) + 1 * sizeof done, 8208);
+    const struct gm_wire_out granule = {(uint8_t *)&done, sizeof done, sizeof done, false};
+    expect_example("completion", &granule);
+}
+
 static int read_readme(void)
 {
     FILE *const file = fopen(GM_README, "rb");
@@ -310,6 +357,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(numbers_are_the_ones_of_the_headers),
         cmocka_unit_test(every_method_has_its_heading),
         cmocka_unit_test(worked_examples_have_the_bytes_of_the_encoder),
+        cmocka_unit_test(the_worked_lane_has_the_bytes_of_the_layout),
     };
     if (read_readme() != 0) {
         fprintf(stderr, "cannot read %s\n", GM_README);
