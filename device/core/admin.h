@@ -28,13 +28,16 @@ GM_DEV int32_t gm_admin_lane_open(struct gm_disp *d)
     lane->cq = (struct gm_granule *)(base + gm_lane_cq_offset(slots));
     lane->journal = (uint32_t *)(uintptr_t)gm_admin_word64(d, GM_A_POSITION);
     lane->head = gm_admin_word64(d, GM_A_BYTES);
-    lane->completed = 0;
+    lane->completed = lane->noted = lane->taken = gm_admin_word64(d, GM_A_COUNT);
+    lane->refused_run = lane->strikes = lane->shut = 0;
     lane->slots_log2 = log2;
     lane->session = gm_admin_word(d, GM_A_SESSION);
     lane->width = slots < GM_POLL_NARROW ? slots : GM_POLL_NARROW;
     lane->wake_sent = UINT64_MAX;
+    gm_store_relaxed_sys_u32(&lane->header->asleep, 0); /* a dispatcher before this one may have died asleep */
     if (d->lane_top <= index)
         d->lane_top = index + 1u;
+    d->counters.lanes += gm_is_client_lane(index) ? 1u : 0u;
     return GM_OK;
 }
 
@@ -43,44 +46,78 @@ GM_DEV int32_t gm_admin_lane_close(struct gm_disp *d)
     const uint32_t index = gm_admin_word(d, GM_A_INDEX);
     if (index >= GM_LANE_TABLE || !d->lane[index].header)
         return GM_EINVAL;
+    gm_lane_shut(d, index);
     for (uint32_t i = 0; i < GM_ENTRIES_MAX; i++)
         if ((d->entry_lane[i] & ~GM_LANE_POOL) == index)
             return GM_EBUSY; /* its completion slots are still to be written */
     d->lane[index].header = NULL;
-    if (d->held_lane == index + 1u)
-        d->held_lane = 0;
+    if (d->hot == index + 1u)
+        d->hot = 0;
+    d->wake_lanes[index / 32u] &= ~(1u << (index & 31u));
+    gm_cancel_forget(d, index, d->lane[index].head + (UINT64_C(1) << d->lane[index].slots_log2));
+    d->counters.lanes -= gm_is_client_lane(index) ? 1u : 0u;
     while (d->lane_top > 0 && !d->lane[d->lane_top - 1u].header)
         d->lane_top--;
     return GM_OK;
 }
 
-GM_DEV int32_t gm_admin_arena(struct gm_disp *d, bool set)
+GM_DEV int32_t gm_admin_arena_set(struct gm_disp *d)
 {
     const uint32_t handle = gm_admin_word(d, GM_A_INDEX), index = gm_handle_index(handle);
-    if (index >= GM_ARENAS_MAX || gm_handle_generation(handle) == 0)
+    if (index >= GM_ARENAS_MAX || gm_handle_generation(handle) == 0 || d->arena[index].generation != 0)
         return GM_EINVAL;
     struct gm_arena_row *row = &d->arena[index];
-    if (set == (row->generation != 0))
-        return GM_EINVAL;
-    if (!set && row->generation != gm_handle_generation(handle))
-        return GM_ESTALE;
-    row->address = set ? gm_admin_word64(d, GM_A_ADDRESS) : 0;
-    row->bytes = set ? gm_admin_word64(d, GM_A_BYTES) : 0;
-    row->session = set ? gm_admin_word(d, GM_A_SESSION) : 0;
-    row->flags = set ? (uint16_t)gm_admin_word(d, GM_A_FLAGS) : 0;
-    row->generation = set ? (uint16_t)gm_handle_generation(handle) : 0;
+    row->address = gm_admin_word64(d, GM_A_ADDRESS);
+    row->bytes = gm_admin_word64(d, GM_A_BYTES);
+    row->session = gm_admin_word(d, GM_A_SESSION);
+    row->flags = (uint16_t)gm_admin_word(d, GM_A_FLAGS);
+    row->generation = (uint16_t)gm_handle_generation(handle);
     return GM_OK;
 }
 
-/* Whole warp: finds a job in flight by lane and position and sets its abort word. */
-GM_DEV bool gm_admin_abort(const struct gm_core *core, const struct gm_disp *d, uint32_t lane, uint64_t position)
+/* Whether a job in flight has a buffer in the memory that goes with the arena of the descriptor: none with an alias,
+ * whose memory is another arena's. Whole warp. */
+GM_DEV bool gm_admin_arena_used(const struct gm_core *core, const struct gm_disp *d)
+{
+    const uint32_t index = gm_handle_index(gm_admin_word(d, GM_A_INDEX));
+    const bool has = index < GM_ARENAS_MAX && !(d->arena[index].flags & (GM_ARENA_GONE | GM_ARENA_ALIAS));
+    const uint64_t from = has ? d->arena[index].address : 0, bytes = has ? d->arena[index].bytes : 0;
+    bool used = false;
+    for (uint32_t i = gm_lane_id(); i < core->entries_count; i += GM_WARP)
+        for (uint32_t k = 0; d->entry_lane[i] != GM_LANE_NONE && k < GM_BUFFERS_MAX; k++)
+            used = used || gm_load_relaxed_u64(&gm_entry_at(core, i)->job.address[k]) - from < bytes;
+    return gm_ballot(used) != 0;
+}
+
+/* No new job may use the arena; EBUSY, and to be asked again, while one in flight does. */
+GM_DEV int32_t gm_admin_arena_clear(struct gm_disp *d, bool used)
+{
+    const uint32_t handle = gm_admin_word(d, GM_A_INDEX), index = gm_handle_index(handle);
+    if (index >= GM_ARENAS_MAX || gm_handle_generation(handle) == 0 || d->arena[index].generation == 0)
+        return GM_EINVAL;
+    struct gm_arena_row *row = &d->arena[index];
+    if (row->generation != gm_handle_generation(handle))
+        return GM_ESTALE;
+    if (used) {
+        row->flags |= GM_ARENA_CLEARING;
+        return GM_EBUSY;
+    }
+    row->address = row->bytes = 0;
+    row->session = 0;
+    row->flags = row->generation = 0;
+    return GM_OK;
+}
+
+/* Whole warp: finds a job in flight by lane and position, or all of the lane, and sets its abort word. */
+GM_DEV bool gm_admin_abort(const struct gm_core *core, const struct gm_disp *d, uint32_t lane, uint64_t position,
+                           bool all)
 {
     bool found = false;
     for (uint32_t base = 0; base < core->entries_count; base += GM_WARP) {
         const uint32_t i = base + gm_lane_id();
         if (i < core->entries_count && (d->entry_lane[i] & ~GM_LANE_POOL) == lane) {
             struct gm_entry *entry = gm_entry_at(core, i);
-            if (gm_load_relaxed_u64(&entry->job.position) == position) {
+            if (all || gm_load_relaxed_u64(&entry->job.position) == position) {
                 gm_store_relaxed_u32(&entry->abort, 1);
                 found = true;
             }
@@ -110,14 +147,17 @@ GM_DEV int32_t gm_admin_cancel_later(struct gm_disp *d, uint32_t lane, uint64_t 
     return GM_EBUSY;
 }
 
-/* Handles the complete admin descriptor that landed in d->side. Returns 1, as work done. Whole warp. */
+/* Handles the complete admin descriptor that landed in d->side. Returns 1, as work done, or 0 for a ping: it comes all
+ * the time, and must not keep an idle device from going to sleep. Whole warp. */
 GM_DEV_CALL uint32_t gm_admin(const struct gm_core *core, struct gm_disp *d)
 {
     const uint32_t op = gm_admin_word(d, GM_A_OP), lane = gm_admin_word(d, GM_A_INDEX);
     const uint64_t position = gm_admin_word64(d, GM_A_POSITION), at = d->admin_head;
     /* Acquire: what the device process prepared before it wrote the descriptor (cleared memory, mapped rings). */
     gm_fence_acq_rel_sys();
-    const bool aborted = op == GM_ADMIN_CANCEL && gm_admin_abort(core, d, lane, position);
+    const bool closes = op == GM_ADMIN_LANE_CLOSE;
+    const bool aborted = (op == GM_ADMIN_CANCEL || closes) && gm_admin_abort(core, d, lane, position, closes);
+    const bool used = op == GM_ADMIN_ARENA_CLEAR && gm_admin_arena_used(core, d);
     gm_syncwarp();
     if (gm_lane_id() == 0) {
         int32_t status = GM_OK;
@@ -134,8 +174,10 @@ GM_DEV_CALL uint32_t gm_admin(const struct gm_core *core, struct gm_disp *d)
             status = gm_admin_lane_close(d);
             break;
         case GM_ADMIN_ARENA_SET:
+            status = gm_admin_arena_set(d);
+            break;
         case GM_ADMIN_ARENA_CLEAR:
-            status = gm_admin_arena(d, op == GM_ADMIN_ARENA_SET);
+            status = gm_admin_arena_clear(d, used);
             break;
         case GM_ADMIN_CANCEL:
             if (!aborted)
@@ -152,7 +194,7 @@ GM_DEV_CALL uint32_t gm_admin(const struct gm_core *core, struct gm_disp *d)
         gm_complete_store(slot, gm_lap(at, GM_ADMIN_SLOTS_LOG2), result, status, 0);
     }
     gm_syncwarp();
-    return 1;
+    return op == GM_ADMIN_PING ? 0u : 1u;
 }
 
 #endif

@@ -30,10 +30,12 @@ GM_DEV int32_t gm_check_buffer(const struct gm_disp *d, bool lane0, uint32_t ses
         return GM_EARENA;
     const struct gm_arena_row *row = &d->arena[index];
     const bool staging = (row->flags & GM_ARENA_STAGING) != 0;
-    if (row->generation == 0 || (staging ? !lane0 : row->session != session))
+    if (row->generation == 0 || (row->flags & GM_ARENA_CLEARING) || (staging ? !lane0 : row->session != session))
         return GM_EARENA;
     if (row->generation != gm_handle_generation(handle))
         return GM_ESTALE;
+    if (row->flags & GM_ARENA_GONE)
+        return GM_EDEVICELOST;
     if (written && (row->flags & GM_ARENA_READONLY))
         return GM_EREADONLY;
     if (offset % element != 0)
@@ -61,6 +63,25 @@ GM_DEV struct gm_words gm_poll_words(const struct gm_disp *d, uint32_t k)
         words.w[i * 3u] = g.w[0], words.w[i * 3u + 1u] = g.w[1], words.w[i * 3u + 2u] = g.w[2];
     }
     return words;
+}
+
+/* Words that mean nothing for this op are zero, so that they can mean something one day. */
+GM_DEV bool gm_check_unused(const struct gm_op_row *row, bool lane0, const struct gm_words *head,
+                            const struct gm_words *wide)
+{
+    const uint32_t buffers = row->inputs + row->outputs;
+    uint32_t used = head->w[GM_W_ZERO] | (lane0 ? 0 : head->w[GM_W_SESSION]);
+    if (buffers < 1u)
+        used |= head->w[GM_W_ARENA0] | head->w[GM_W_OFFSET0] | head->w[GM_W_OFFSET0 + 1];
+    if (buffers < 2u)
+        used |= head->w[GM_W_ARENA1] | head->w[GM_W_OFFSET1] | head->w[GM_W_OFFSET1 + 1];
+    if (buffers < 3u)
+        used |= wide->w[GM_W_ARENA2 - 12u] | wide->w[GM_W_OFFSET2 - 12u] | wide->w[GM_W_OFFSET2 + 1u - 12u];
+    if (row->shape != GM_SHAPE_HISTOGRAM)
+        used |= wide->w[GM_W_VALUE1 - 12u] | wide->w[GM_W_VALUE1 + 1u - 12u];
+    for (uint32_t i = GM_W_SPARE; i < GM_DESC_WORDS; i++)
+        used |= wide->w[i - 12u];
+    return used == 0;
 }
 
 /* Sizes and scalar arguments. */
@@ -129,7 +150,8 @@ GM_DEV int32_t gm_check(const struct gm_core *core, const struct gm_disp *d, uin
         job->address[i] = 0;
     if (op >= GM_OP_COUNT || !row.known)
         return GM_EOP;
-    if ((job->flags & ~GM_FLAGS_KNOWN) || (row.wide != 0) != has_wide || head.w[GM_W_ZERO] != 0)
+    if ((job->flags & ~GM_FLAGS_KNOWN) || (row.wide != 0) != has_wide ||
+        !gm_check_unused(&row, lane0, &head, &wide))
         return GM_EINVAL;
     int32_t status = gm_check_arguments(&row, job);
     if (status != GM_OK)

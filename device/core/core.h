@@ -56,10 +56,14 @@ static_assert(offsetof(struct gm_entry, next_tile) == 136 && offsetof(struct gm_
                   offsetof(struct gm_entry, status) == 148 && offsetof(struct gm_entry, generation) == 152,
               "gm_start_entry writes them in pairs");
 
-/* Ticket slot: lap << 32 | generation << 24 | entry << 12 | share. Inbox slot: lap << 32 | kind << 31 | entry. */
+/* Ticket slot: lap << 32 | generation << 24 | entry << 12 | share. Inbox slot: lap << 32 | kind << 30 | entry. */
 #define GM_STOP_ENTRY 0xfffu
-#define GM_INBOX_NEXT 0u
-#define GM_INBOX_DONE 1u
+enum gm_inbox_kind {
+    GM_INBOX_NEXT = 0, /* a phase is done and the job goes on; the others: it was answered, with */
+    GM_INBOX_DONE = 1, /* a result */
+    GM_INBOX_FAILED = 2,
+    GM_INBOX_CANCELLED = 3
+};
 GM_HD uint64_t gm_slot_make(uint32_t lap, uint32_t generation, uint32_t entry, uint32_t share)
 {
     return (uint64_t)lap << 32 | (generation & 0xffu) << 24 | entry << 12 | share;
@@ -84,10 +88,18 @@ struct gm_lane_row {
     uint32_t *journal;
     uint64_t head;      /* next position to poll */
     uint64_t completed; /* jobs answered; compared with the client's wait granule */
+    uint64_t taken;     /* jobs started or refused */
     uint32_t slots_log2, session;
-    uint32_t width;     /* descriptor slots read next time: narrow when work is rare, wide when the lane is full */
-    uint64_t wake_sent; /* what the sleeper had reaped when it was last woken: one sleep gets one wake */
+    uint32_t width;       /* descriptor slots read next time: narrow when work is rare, wide when the lane is full */
+    uint32_t refused_run; /* descriptors refused since one was accepted */
+    uint64_t wake_sent;   /* what the sleeper had reaped when it was last woken: one sleep gets one wake */
+    uint64_t noted;       /* completed, as the lane's note says it */
+    uint32_t strikes;     /* times in a row that it looked ready and had nothing whole */
+    uint32_t shut;        /* open, but nothing more is taken from it */
 };
+
+/* One bit for each lane. */
+#define GM_LANE_WORDS ((GM_LANE_TABLE + 31u) / 32u)
 
 #define GM_LANE_NONE 0x7fffu
 #define GM_LANE_POOL 0x8000u /* flag beside a lane index: the job holds workspace from the pool */
@@ -118,6 +130,7 @@ struct gm_core {
     uint8_t *scratch;          /* GM_ENTRY_SCRATCH for each entry */
     uint8_t *workspace;        /* the pool */
     struct gm_granule *workers_words;
+    struct gm_lane_note *lane_notes; /* GM_LANE_TABLE of them, in the region */
     uint64_t *workers_busy;    /* busy nanoseconds of each worker, kept between launches */
     struct gm_device_counters *device_counters; /* in the region, for gridmilld */
     struct gm_lane_header *admin_header;
@@ -133,7 +146,7 @@ struct gm_core {
 /* Private to the dispatcher. Copied in 16-byte pieces between launches of a GPU's kernel. */
 struct __attribute__((aligned(16))) gm_disp {
     struct gm_granule stage[GM_POLL_MAX * 4]; /* private copies of one poll */
-    struct gm_granule side[8];                /* admin descriptor, the lane's wait granule */
+    struct gm_granule side[4];                /* admin descriptor */
     struct gm_core core;                     /* a copy for the calls of a turn, apart from a kernel's parameters */
     struct gm_op_row op_row[GM_OP_COUNT];     /* the op table, where a look costs no branches */
     struct gm_device_counters counters;
@@ -143,21 +156,36 @@ struct __attribute__((aligned(16))) gm_disp {
     uint64_t admin_head;
     uint64_t last_work_ns, now_ns, stop_position;
     uint32_t credit; /* ring positions not promised to any job, beyond one stop ticket per worker */
-    uint32_t free_entries, pick, held_lane; /* held_lane: lane + 1 whose next job waits for a resource */
+    uint32_t free_entries, held_lane; /* held_lane: lane + 1 whose next job waits for a resource */
+    uint32_t held_pool;               /* and that is the workspace pool: jobs of others that need none go on */
+    uint32_t hot, round;              /* lane + 1 served last; lane that last had its turn among those that are ready */
+    uint32_t sweep;                   /* first lane of the next look at all lanes */
+    uint32_t refused_status;          /* of the last descriptor that was refused */
+    uint32_t waited;                  /* in this turn a job could not have what it needs */
     uint32_t stopping, asleep;              /* stopping: a STOP descriptor was read and its tickets are not out yet */
     uint32_t pieces, pieces_out;
     uint32_t lane_top, cancels; /* lane_top: one more than the highest open lane */
     uint8_t entry_generation[GM_ENTRIES_MAX]; /* of the entry's current job; a ticket carries it */
     uint64_t journal_due; /* one more than the position of a single job just started and not marked yet; or 0 */
-    uint32_t wake, pad; /* set by a turn: lane 0 has a sleeper to wake; cleared by the backend when it has done so */
+    uint32_t wake; /* set by a turn: some bit of wake_lanes is; the backend clears both when it has woken them */
+    uint32_t wake_lanes[GM_LANE_WORDS];
+    uint32_t ready[GM_LANE_WORDS]; /* lanes whose next descriptor has begun to come, and that were not served since */
     uint16_t free_entry[GM_ENTRIES_MAX];
     uint16_t entry_widest[GM_ENTRIES_MAX]; /* what a job in flight gives back, without a trip to its entry */
     uint16_t entry_lane[GM_ENTRIES_MAX];   /* GM_LANE_NONE: free */
+    uint8_t entry_op[GM_ENTRIES_MAX];
     struct gm_piece piece[GM_WORKSPACE_PIECES];
     struct gm_cancel cancel[GM_CANCELS_MAX];
     struct gm_lane_row lane[GM_LANE_TABLE];
     struct gm_arena_row arena[GM_ARENAS_MAX];
 };
+
+/* Whether a lane is a client's: neither gridmilld's nor the one of the self-test. */
+GM_HD bool gm_is_client_lane(uint32_t lane) { return lane != 0 && lane <= GM_LANES_MAX; }
+
+GM_HD bool gm_bit(const uint32_t *words, uint32_t i) { return (words[i / 32u] >> (i & 31u) & 1u) != 0; }
+
+static_assert(GM_OP_COUNT <= 256u, "entry_op");
 
 GM_HD struct gm_entry *gm_entry_at(const struct gm_core *core, uint32_t index) { return &core->entries[index]; }
 

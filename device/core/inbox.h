@@ -13,7 +13,13 @@ GM_DEV void gm_inbox_push(const struct gm_core *core, uint32_t kind, uint32_t en
 {
     const uint64_t t = gm_fetch_add_relaxed_u64(&core->counters->inbox_tail, 1);
     const uint64_t mask = ((uint64_t)1 << core->entries_log2) - 1u;
-    gm_store_release_u64(&core->inbox[t & mask], (uint64_t)gm_lap(t, core->entries_log2) << 32 | kind << 31 | entry);
+    gm_store_release_u64(&core->inbox[t & mask], (uint64_t)gm_lap(t, core->entries_log2) << 32 | kind << 30 | entry);
+}
+GM_DEV uint32_t gm_inbox_kind(uint64_t word) { return (uint32_t)word >> 30; }
+/* Of a job that was answered. */
+GM_DEV uint32_t gm_inbox_answered(int32_t status)
+{
+    return status == GM_OK ? GM_INBOX_DONE : status == GM_ECANCELLED ? GM_INBOX_CANCELLED : GM_INBOX_FAILED;
 }
 
 /* Dispatcher: a word; valid when its lap is the position's. On the GPU the loads of a turn

@@ -16,6 +16,14 @@ GM_DEV void gm_journal_started(const struct gm_lane_row *lane, uint64_t position
     gm_store_relaxed_sys_u32(&lane->journal[slot], gm_lap(position, lane->slots_log2));
 }
 
+/* How far the dispatcher has come in a lane, for whoever has to go on after it. */
+GM_DEV void gm_journal_head(const struct gm_core *core, uint32_t index, const struct gm_lane_row *lane)
+{
+    const struct gm_granule g = {{(uint32_t)lane->head, (uint32_t)(lane->head >> 32), (uint32_t)lane->taken,
+                                  (uint32_t)(lane->taken >> 32)}};
+    gm_store16_sys((struct gm_granule *)&core->lane_notes[index], g);
+}
+
 /* The worker enters a job (lane + 1) or has nothing to do (0). One granule, so a reader never sees two jobs mixed. */
 GM_DEV void gm_journal_worker(const struct gm_core *core, uint32_t worker, uint64_t busy_ns, uint32_t lane_plus_one,
                               uint64_t position)

@@ -1,40 +1,81 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which lane is served in this turn. Open lanes take turns, at most GM_POLL_MAX descriptors each; a lane whose next
- * job waits for a resource is asked first until it has it, so that wide jobs are not starved by narrow ones that keep
- * taking what is freed. Fairness between the clients of lane 0 is decided before the lane, in gridmilld.
+ * Which lane is served in the next turn, and how much is read of it. The lane that was served last stays hot: it is
+ * looked at every turn, which is what a single client's round trip depends on, until the sweep finds something in
+ * another one; lanes that are ready take turns, at most GM_POLL_MAX descriptors each. A lane whose next job waits for a
+ * resource goes first until it has it, so that wide jobs are not starved by narrow ones that keep taking what is freed;
+ * while it waits for the workspace pool, jobs of other lanes that need none are served between. Fairness between the
+ * clients of lane 0 is decided before the lane, in gridmilld.
  */
 #ifndef GM_CORE_POLICY_H
 #define GM_CORE_POLICY_H
 
 #include "poll.h"
 
-/* Lane index, or GM_LANE_NONE. Same answer on the whole warp; changes nothing. */
-GM_DEV uint32_t gm_policy_pick(const struct gm_disp *d)
+GM_DEV bool gm_policy_open(const struct gm_disp *d, uint32_t lane)
 {
-    if (d->held_lane != 0)
-        return d->held_lane - 1u;
-    for (uint32_t i = 0, at = d->pick; i < d->lane_top; i++, at++) {
-        if (at >= d->lane_top)
-            at = 0;
-        if (d->lane[at].header)
-            return at;
+    return lane < d->lane_top && d->lane[lane].header != NULL && d->lane[lane].shut == 0;
+}
+
+/* The first lane after one, in circular order, that is ready; or GM_LANE_NONE. */
+GM_DEV uint32_t gm_policy_ready(const struct gm_disp *d, uint32_t after)
+{
+    const uint32_t start = (after + 1u) % (GM_LANE_WORDS * 32u);
+    uint32_t word = start / 32u, mask = ~UINT32_C(0) << (start & 31u);
+    for (uint32_t i = 0; i <= GM_LANE_WORDS; i++) { /* the first word twice: from start on, and up to it */
+        const uint32_t bits = d->ready[word] & mask;
+        if (bits != 0)
+            return word * 32u + gm_lowest_one(bits);
+        mask = ~UINT32_C(0);
+        word = word + 1u < GM_LANE_WORDS ? word + 1u : 0;
     }
     return GM_LANE_NONE;
 }
 
-/* After a turn with this lane: the next one, and how much to read of this one next time. One thread. Wide as soon as a
- * read came back full, narrow again when it came back nearly empty: a wide read costs about half a microsecond more. */
-GM_DEV void gm_policy_served(struct gm_disp *d, uint32_t lane_index, uint32_t complete)
+/* Lane index, or GM_LANE_NONE. Same answer on the whole warp; changes nothing. */
+GM_DEV uint32_t gm_policy_pick(const struct gm_disp *d, uint32_t turns)
 {
-    struct gm_lane_row *lane = &d->lane[lane_index];
+    const uint32_t hot = d->hot - 1u;
+    if (d->held_lane != 0 && (d->held_pool == 0 || (turns & 1u)))
+        return d->held_lane - 1u;
+    const uint32_t next = gm_policy_ready(d, d->round);
+    if (next != GM_LANE_NONE && gm_policy_open(d, next))
+        return next;
+    if (d->hot != 0 && gm_policy_open(d, hot))
+        return hot;
+    for (uint32_t i = 0; i < d->lane_top; i++)
+        if (gm_policy_open(d, i))
+            return i;
+    return GM_LANE_NONE;
+}
+
+/* The choice is made: its mark goes, and the sweep goes on behind the lanes that it asked last. One thread. */
+GM_DEV void gm_policy_aimed(struct gm_disp *d, uint32_t lane)
+{
+    if (lane != GM_LANE_NONE) {
+        if (d->held_lane != lane + 1u) /* what it gets out of turn does not move the round on */
+            d->round = lane;
+        d->ready[lane / 32u] &= ~(1u << (lane & 31u));
+        d->hot = lane + 1u;
+    }
+    d->sweep = d->sweep + GM_SWEEP_LANES < d->lane_top ? d->sweep + GM_SWEEP_LANES : 0;
+}
+
+/* After a turn with this lane: how much to read of it next time. One thread. Wide as soon as a read came back full,
+ * narrow again when it came back nearly empty: a wide read costs about half a microsecond more. */
+GM_DEV void gm_policy_served(struct gm_lane_row *lane, uint32_t complete, bool useful, bool begun)
+{
     const uint32_t slots = 1u << lane->slots_log2, most = slots < GM_POLL_MAX ? slots : GM_POLL_MAX;
     const uint32_t least = slots < GM_POLL_NARROW ? slots : GM_POLL_NARROW;
     if (complete == lane->width)
         lane->width = lane->width * 2u < most ? lane->width * 2u : most;
     else if (complete <= GM_POLL_NARROW / 2u)
         lane->width = least;
-    d->pick = lane_index + 1u < d->lane_top ? lane_index + 1u : 0;
+    /* Half a descriptor, of a client that died or means harm, must not cost the others every second turn. */
+    if (useful)
+        lane->strikes = 0;
+    else if (begun && lane->strikes < GM_STRIKES_MAX)
+        lane->strikes++;
 }
 
 #endif

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reads descriptors from a lane, each granule once, into private memory. All loads of a turn (descriptors, admin lane,
- * the lane's wait granule, inbox) are issued before any is used, so that a turn costs one trip over the bus. Whole
- * warp; at most GM_POLL_MAX slots a turn.
+ * Reads descriptors from a lane, each granule once, into private memory. All loads of a turn are issued before any is
+ * used, so that a turn costs one trip over the bus: the slots of the lane that is served, the admin lane, the inbox,
+ * and a sweep over the other lanes, which asks of a few of them each turn whether something has begun to come there and
+ * whether their client sleeps. Whole warp; at most GM_POLL_MAX slots and GM_SWEEP_LANES lanes a turn.
  */
 #ifndef GM_CORE_POLL_H
 #define GM_CORE_POLL_H
@@ -11,24 +12,37 @@
 #include "inbox.h"
 
 #define GM_POLL_NARROW 8u /* slots read while work is rare: one load per SIMT lane of a GPU */
-#define GM_SIDE_WAIT   4u /* d->side: 0..3 the admin descriptor, 4 the wait granule */
-#define GM_SIDE_COUNT  5u
+#define GM_POLL_ROUNDS (GM_POLL_MAX * 4u / GM_WARP)
+/* The loads beside the lane, one for each SIMT lane of a GPU: the admin descriptor, then the first granule at the head
+ * of each lane of the sweep, then their wait granules. */
+#define GM_SIDE_ADMIN  4u
+#define GM_SWEEP_LANES 14u
+#define GM_SIDE_WAIT   (GM_SIDE_ADMIN + GM_SWEEP_LANES)
+#define GM_SIDE_COUNT  (GM_SIDE_WAIT + GM_SWEEP_LANES)
 #define GM_INBOX_TAKE  32u
+static_assert(GM_SIDE_COUNT == 32u, "one load per SIMT lane");
+#define GM_STRIKES_MAX 4u  /* looks for nothing after which a lane is looked at in few turns only */
+#define GM_STRIKE_GAP  64u /* one round of the sweep of so many */
 
 #define GM_ADMIN_SLOTS_LOG2 6u
 static_assert(1u << GM_ADMIN_SLOTS_LOG2 == GM_ADMIN_SLOTS, "log of limits.h");
 
+/* Messages of the inbox, from its head on: one for each SIMT lane of a GPU. */
+struct gm_messages {
+    uint64_t word[GM_INBOX_TAKE / GM_WARP];
+};
+
 /* Loads in flight, from the end of one turn to the start of the next, and where this SIMT lane looks: kept, because
  * most turns find nothing and look at the same places again. */
 struct gm_fetch {
-    struct gm_granule slots[GM_POLL_MAX * 4u / GM_WARP];
+    struct gm_granule slots[GM_POLL_ROUNDS];
     struct gm_granule side[(GM_SIDE_COUNT + GM_WARP - 1u) / GM_WARP];
-    uint64_t inbox[GM_INBOX_TAKE / GM_WARP];
+    struct gm_messages inbox;
     const struct gm_granule *slot_at, *side_at; /* of the first round */
     const uint64_t *inbox_at;
-    uint32_t slot_lap, inbox_lap, admin_lap; /* what makes them complete */
-    uint32_t lane, width, turns;             /* lane GM_LANE_NONE, width 0: no lane is open */
-    uint32_t others;                         /* there may be more than one lane */
+    uint32_t slot_lap, inbox_lap, side_lap; /* what makes them complete */
+    uint32_t lane, width, turns;            /* lane GM_LANE_NONE, width 0: no lane is open */
+    uint32_t moves;                         /* the sweep does not reach every lane in one turn */
 };
 
 GM_DEV const struct gm_granule *gm_poll_granule(const struct gm_lane_row *lane, uint32_t i)
@@ -40,11 +54,32 @@ GM_DEV uint32_t gm_poll_lap(const struct gm_lane_row *lane, uint32_t i)
 {
     return gm_lap(lane->head + i / 4u, lane->slots_log2);
 }
-GM_DEV const struct gm_granule *gm_poll_side(const struct gm_core *core, const struct gm_disp *d,
-                                             const struct gm_lane_row *lane, uint32_t i)
+
+/* The lane that a load beside the lane is about, or GM_LANE_NONE: no such load. */
+GM_DEV uint32_t gm_side_lane(const struct gm_disp *d, uint32_t i)
 {
-    const struct gm_granule *admin = &core->admin_sq[d->admin_head & (GM_ADMIN_SLOTS - 1u)].g[i & 3u];
-    return i == GM_SIDE_WAIT && lane ? &lane->header->wait : admin;
+    if (i < GM_SIDE_ADMIN)
+        return GM_LANE_NONE;
+    uint32_t lane = d->sweep + (i < GM_SIDE_WAIT ? i - GM_SIDE_ADMIN : i - GM_SIDE_WAIT);
+    if (lane >= d->lane_top || !d->lane[lane].header || d->lane[lane].shut)
+        return GM_LANE_NONE;
+    return lane;
+}
+GM_DEV const struct gm_granule *gm_side_at(const struct gm_core *core, const struct gm_disp *d, uint32_t i)
+{
+    if (i < GM_SIDE_ADMIN)
+        return &core->admin_sq[d->admin_head & (GM_ADMIN_SLOTS - 1u)].g[i];
+    const uint32_t lane = gm_side_lane(d, i);
+    if (lane == GM_LANE_NONE)
+        return NULL;
+    return i < GM_SIDE_WAIT ? gm_poll_granule(&d->lane[lane], 0) : &d->lane[lane].header->wait;
+}
+GM_DEV uint32_t gm_side_lap(const struct gm_disp *d, uint32_t i)
+{
+    if (i < GM_SIDE_ADMIN)
+        return gm_lap(d->admin_head, GM_ADMIN_SLOTS_LOG2);
+    const uint32_t lane = i < GM_SIDE_WAIT ? gm_side_lane(d, i) : GM_LANE_NONE;
+    return lane == GM_LANE_NONE ? ~UINT32_C(0) : gm_poll_lap(&d->lane[lane], 0);
 }
 
 /* Where the next turns look: at this lane, from its head on. */
@@ -54,11 +89,11 @@ GM_DEV void gm_poll_aim(const struct gm_core *core, const struct gm_disp *d, uin
     const uint64_t inbox = d->inbox_head + gm_lane_id();
     f->lane = lane_index;
     f->width = lane ? lane->width : 0;
-    f->others = d->lane_top > 1u;
+    f->moves = d->lane_top > GM_SWEEP_LANES;
     f->slot_at = lane ? gm_poll_granule(lane, gm_lane_id()) : NULL;
     f->slot_lap = lane ? gm_poll_lap(lane, gm_lane_id()) : 0;
-    f->side_at = gm_poll_side(core, d, lane, gm_lane_id());
-    f->admin_lap = gm_lap(d->admin_head, GM_ADMIN_SLOTS_LOG2);
+    f->side_at = gm_side_at(core, d, gm_lane_id());
+    f->side_lap = gm_side_lap(d, gm_lane_id());
     f->inbox_at = &core->inbox[inbox & ((1u << core->entries_log2) - 1u)];
     f->inbox_lap = gm_lap(inbox, core->entries_log2);
 }
@@ -68,37 +103,95 @@ GM_DEV void gm_poll_issue(const struct gm_core *core, const struct gm_disp *d, s
     const struct gm_lane_row *lane = f->lane == GM_LANE_NONE ? NULL : &d->lane[f->lane];
     const uint32_t granules = f->width * 4u;
     GM_UNROLL
-    for (uint32_t r = 0; r < GM_POLL_MAX * 4u / GM_WARP; r++) {
+    for (uint32_t r = 0; r < GM_POLL_ROUNDS; r++) {
         const uint32_t i = r * GM_WARP + gm_lane_id();
         if (r * GM_WARP < granules && i < granules)
             f->slots[r] = gm_load16_sys(r == 0 ? f->slot_at : gm_poll_granule(lane, i));
     }
     GM_UNROLL
-    for (uint32_t r = 0; r < (GM_SIDE_COUNT + GM_WARP - 1u) / GM_WARP; r++) {
-        const uint32_t i = r * GM_WARP + gm_lane_id();
-        if (i < GM_SIDE_COUNT)
-            f->side[r] = gm_load16_sys(r == 0 ? f->side_at : gm_poll_side(core, d, lane, i));
+    for (uint32_t r = 0; r < GM_SIDE_COUNT / GM_WARP; r++) {
+        const struct gm_granule *at = r == 0 ? f->side_at : gm_side_at(core, d, r * GM_WARP + gm_lane_id());
+        if (at)
+            f->side[r] = gm_load16_sys(at);
     }
-    f->inbox[0] = gm_inbox_load(f->inbox_at);
+    f->inbox.word[0] = gm_inbox_load(f->inbox_at);
     /* One at a time on the CPU: stop at the first empty place. */
     for (uint32_t r = 1; r < GM_INBOX_TAKE / GM_WARP; r++) {
-        if (!gm_inbox_valid(core, d->inbox_head + r - 1u, f->inbox[r - 1u])) {
-            f->inbox[r] = 0;
+        if (!gm_inbox_valid(core, d->inbox_head + r - 1u, f->inbox.word[r - 1u])) {
+            f->inbox.word[r] = 0;
             break;
         }
-        f->inbox[r] = gm_inbox_load(&core->inbox[(d->inbox_head + r) & ((1u << core->entries_log2) - 1u)]);
+        f->inbox.word[r] = gm_inbox_load(&core->inbox[(d->inbox_head + r) & ((1u << core->entries_log2) - 1u)]);
     }
 }
 
-/* Whether anything may have come: the first granule of the lane's head, the first of the admin descriptor, the first
- * message, or a client that sleeps. Whole warp. */
-GM_DEV bool gm_poll_any(const struct gm_fetch *f)
+/* A client sleeps, more is complete than it has reaped, and this sleep was not ended yet. Level, not edge: looked at
+ * again and again, so that neither order of "client arms" and "job completes" loses the wake. A client that was quick
+ * has reaped more than is counted here; waking it for that would use up the one wake of its sleep. */
+GM_DEV bool gm_wake_due(const struct gm_lane_row *lane, struct gm_granule wait)
 {
-    const bool first = gm_lane_id() == 0, waiter = GM_WARP == 1u || gm_lane_id() == GM_SIDE_WAIT;
-    const bool lane = f->width != 0 && f->slots[0].w[3] == f->slot_lap;
-    const bool come = lane || f->side[0].w[3] == f->admin_lap || (uint32_t)(f->inbox[0] >> 32) == f->inbox_lap;
-    const bool waits = f->width != 0 && f->side[GM_SIDE_WAIT / GM_WARP].w[2] == 1u;
-    return gm_ballot((first && come) || (waiter && waits)) != 0;
+    const uint64_t reaped = wait.w[0] | (uint64_t)wait.w[1] << 32;
+    return wait.w[2] == 1u && (int64_t)(lane->completed - reaped) > 0 && lane->wake_sent != reaped;
+}
+
+/* Whether lanes with strikes are looked at in this turn: in every turn of a round, so that the sweep meets each. */
+GM_DEV bool gm_strike_turn(const struct gm_disp *d, const struct gm_fetch *f)
+{
+    const uint32_t round = (d->lane_top + GM_SWEEP_LANES - 1u) / GM_SWEEP_LANES;
+    return f->turns / round % GM_STRIKE_GAP == 0;
+}
+
+/* Whether a load beside the lane says that something is to be done. */
+GM_DEV bool gm_side_tells(const struct gm_disp *d, const struct gm_fetch *f, uint32_t r)
+{
+    const uint32_t i = r * GM_WARP + gm_lane_id();
+    if (i < GM_SIDE_WAIT) {
+        const bool begun = f->side[r].w[3] == (r == 0 ? f->side_lap : gm_side_lap(d, i));
+        if (i < GM_SIDE_ADMIN)
+            return i == 0 && begun;
+        const uint32_t lane = gm_side_lane(d, i);
+        return begun && lane != GM_LANE_NONE && lane != f->lane &&
+               (d->lane[lane].strikes < GM_STRIKES_MAX || gm_strike_turn(d, f));
+    }
+    const uint32_t lane = f->side[r].w[2] == 1u ? gm_side_lane(d, i) : GM_LANE_NONE;
+    return lane != GM_LANE_NONE && gm_wake_due(&d->lane[lane], f->side[r]);
+}
+
+/* Whether anything may have come: the first granule of the lane's head, the first of the admin descriptor, the first
+ * message, or something of the sweep. Whole warp. */
+GM_DEV bool gm_poll_any(const struct gm_disp *d, const struct gm_fetch *f)
+{
+    const bool first = gm_lane_id() == 0;
+    bool come = first && f->width != 0 && f->slots[0].w[3] == f->slot_lap;
+    come = come || (first && (uint32_t)(f->inbox.word[0] >> 32) == f->inbox_lap);
+    for (uint32_t r = 0; r < GM_SIDE_COUNT / GM_WARP; r++)
+        come = come || gm_side_tells(d, f, r);
+    return gm_ballot(come) != 0;
+}
+
+/* Marks the lanes of the sweep that something has come to, and those whose client is to be woken. Whole warp: whether
+ * there was any. */
+GM_DEV bool gm_poll_sweep(struct gm_disp *d, const struct gm_fetch *f)
+{
+    bool any = false;
+    for (uint32_t r = 0; r < GM_SIDE_COUNT / GM_WARP; r++) {
+        const uint32_t i = r * GM_WARP + gm_lane_id();
+        if (i < GM_SIDE_ADMIN || !gm_side_tells(d, f, r))
+            continue;
+        const uint32_t lane = gm_side_lane(d, i);
+        any = true;
+        if (i < GM_SIDE_WAIT) {
+            gm_private_or(&d->ready[lane / 32u], 1u << (lane & 31u));
+            continue;
+        }
+        d->lane[lane].wake_sent = f->side[r].w[0] | (uint64_t)f->side[r].w[1] << 32;
+        gm_private_or(&d->wake_lanes[lane / 32u], 1u << (lane & 31u));
+        gm_private_or(&d->wake, 1u);
+        gm_private_add(&d->counters.wakes, 1);
+    }
+    any = gm_ballot(any) != 0;
+    gm_syncwarp();
+    return any;
 }
 
 /* How many slots from the head on are complete: granules stand in order, so it is a fourth of the unbroken run of
@@ -108,7 +201,7 @@ GM_DEV uint32_t gm_poll_complete(const struct gm_disp *d, const struct gm_fetch 
     const uint32_t granules = f->width * 4u;
     uint32_t count = 0;
     GM_UNROLL
-    for (uint32_t r = 0; r < GM_POLL_MAX * 4u / GM_WARP; r++) {
+    for (uint32_t r = 0; r < GM_POLL_ROUNDS; r++) {
         const uint32_t i = r * GM_WARP + gm_lane_id();
         if (r * GM_WARP >= granules)
             break;
@@ -124,19 +217,13 @@ GM_DEV uint32_t gm_poll_complete(const struct gm_disp *d, const struct gm_fetch 
 /* Whether the next admin descriptor is complete. Whole warp. */
 GM_DEV bool gm_poll_admin(const struct gm_fetch *f)
 {
+    const uint32_t lap = gm_shfl_u32(f->side_lap, 0); /* the same for all four granules */
     uint32_t count = 0;
-    for (uint32_t r = 0; r < (4u + GM_WARP - 1u) / GM_WARP; r++) {
-        const bool complete = r * GM_WARP + gm_lane_id() < 4u && f->side[r].w[3] == f->admin_lap;
+    for (uint32_t r = 0; r < (GM_SIDE_ADMIN + GM_WARP - 1u) / GM_WARP; r++) {
+        const bool complete = r * GM_WARP + gm_lane_id() < GM_SIDE_ADMIN && f->side[r].w[3] == lap;
         count += gm_count_ones(gm_ballot(complete));
     }
-    return count == 4u;
-}
-
-/* Whether the lane's client sleeps and wants to be woken. Whole warp. */
-GM_DEV bool gm_poll_waiting(const struct gm_fetch *f)
-{
-    const bool mine = GM_WARP == 1u || gm_lane_id() == GM_SIDE_WAIT;
-    return gm_ballot(mine && f->width != 0 && f->side[GM_SIDE_WAIT / GM_WARP].w[2] == 1u) != 0;
+    return count == GM_SIDE_ADMIN;
 }
 
 /* How many messages came, from the inbox's head on. Whole warp. */
@@ -145,7 +232,7 @@ GM_DEV uint32_t gm_poll_messages(const struct gm_core *core, const struct gm_dis
     uint32_t count = 0;
     for (uint32_t r = 0; r < GM_INBOX_TAKE / GM_WARP; r++) {
         const uint32_t lap = r == 0 ? f->inbox_lap : gm_lap(d->inbox_head + r, core->entries_log2);
-        const uint32_t run = gm_lowest_zero(gm_ballot((uint32_t)(f->inbox[r] >> 32) == lap));
+        const uint32_t run = gm_lowest_zero(gm_ballot((uint32_t)(f->inbox.word[r] >> 32) == lap));
         count += run < GM_WARP ? run : GM_WARP;
         if (run < GM_WARP)
             break;
@@ -153,20 +240,19 @@ GM_DEV uint32_t gm_poll_messages(const struct gm_core *core, const struct gm_dis
     return count;
 }
 
-/* Moves what came into the dispatcher's private copy: complete slots, and the places beside the lane. */
+/* Moves what came into the dispatcher's private copy: complete slots, and the admin descriptor. */
 GM_DEV void gm_poll_land(struct gm_disp *d, const struct gm_fetch *f, uint32_t complete)
 {
     const uint32_t granules = complete * 4u;
     GM_UNROLL
-    for (uint32_t r = 0; r < GM_POLL_MAX * 4u / GM_WARP; r++) {
+    for (uint32_t r = 0; r < GM_POLL_ROUNDS; r++) {
         const uint32_t i = r * GM_WARP + gm_lane_id();
         if (r * GM_WARP < granules && i < granules)
             d->stage[i] = f->slots[r];
     }
-    GM_UNROLL
-    for (uint32_t r = 0; r < (GM_SIDE_COUNT + GM_WARP - 1u) / GM_WARP; r++) {
+    for (uint32_t r = 0; r < (GM_SIDE_ADMIN + GM_WARP - 1u) / GM_WARP; r++) {
         const uint32_t i = r * GM_WARP + gm_lane_id();
-        if (i < GM_SIDE_COUNT)
+        if (i < GM_SIDE_ADMIN)
             d->side[i] = f->side[r];
     }
     gm_syncwarp();

@@ -43,6 +43,7 @@ GM_DEV uint64_t gm_now_ns(void)
 }
 /* Adds to a word that only this warp touches, from several of its lanes at once. */
 GM_DEV void gm_private_add(uint64_t *p, uint64_t v) { atomicAdd((unsigned long long *)p, (unsigned long long)v); }
+GM_DEV void gm_private_or(uint32_t *p, uint32_t v) { atomicOr(p, v); }
 /* A ticket slot, after one fence for the whole batch: a release per slot costs 1 to 2 us for 131 slots. */
 GM_DEV void gm_publish_store(uint64_t *p, uint64_t v) { gm_store_relaxed_u64(p, v); }
 #else
@@ -68,6 +69,7 @@ GM_DEV uint64_t gm_now_ns(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 GM_DEV void gm_private_add(uint64_t *p, uint64_t v) { *p += v; }
+GM_DEV void gm_private_or(uint32_t *p, uint32_t v) { *p |= v; }
 /* Release: pairs with the acquire in gm_draw_try. */
 GM_DEV void gm_publish_store(uint64_t *p, uint64_t v) { gm_store_release_u64(p, v); }
 #endif

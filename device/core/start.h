@@ -43,6 +43,7 @@ GM_DEV uint32_t gm_start_entry(const struct gm_core *core, struct gm_disp *d, co
     const uint32_t generation = (d->entry_generation[index] + 1u) & 0xffu;
     d->entry_generation[index] = (uint8_t)generation;
     d->entry_widest[index] = (uint16_t)widest;
+    d->entry_op[index] = (uint8_t)job->op;
     d->entry_lane[index] = (uint16_t)(job->lane | (job->workspace_bytes > GM_ENTRY_SCRATCH ? GM_LANE_POOL : 0u));
     job->entry = (uint16_t)index;
     if (job->workspace_bytes > GM_ENTRY_SCRATCH) {
@@ -135,9 +136,15 @@ GM_DEV struct gm_verdict gm_start_judge(const struct gm_core *core, const struct
     return v;
 }
 
+/* The pool is given out first in, first out: while a lane's job waits for it, no other lane's takes from it. */
+GM_DEV bool gm_pool_waits(const struct gm_disp *d, uint32_t lane_index)
+{
+    return d->held_lane != 0 && d->held_pool != 0 && d->held_lane != lane_index + 1u;
+}
+
 /* The longest prefix of the chunk whose resources are there now, as a count of slots. A job on the workspace pool
  * starts in a chunk of its own, because its reservation may fail after others took theirs. Whole warp. */
-GM_DEV uint32_t gm_start_prefix(const struct gm_core *core, struct gm_disp *d, uint32_t slots,
+GM_DEV uint32_t gm_start_prefix(const struct gm_core *core, struct gm_disp *d, uint32_t lane_index, uint32_t slots,
                                 const struct gm_verdict *v)
 {
     const uint32_t lane = gm_lane_id(), one = v->want != 0 ? 1u : 0u;
@@ -145,7 +152,9 @@ GM_DEV uint32_t gm_start_prefix(const struct gm_core *core, struct gm_disp *d, u
     const uint32_t first_pool = gm_lowest_one(gm_ballot(v->pool && lane < slots));
     const uint32_t wide = gm_ballot(v->wide);
     uint32_t bound = slots;
-    if (first_pool < slots)
+    if (first_pool < slots && gm_pool_waits(d, lane_index))
+        bound = first_pool;
+    else if (first_pool < slots)
         bound = first_pool == 0 ? (GM_WARP > 1u && (wide & 1u) ? 2u : 1u) : first_pool;
     const bool fits = lane < bound && credit <= d->credit && entries <= d->free_entries;
     const uint32_t run = gm_lowest_zero(gm_ballot(fits));
@@ -164,10 +173,36 @@ GM_HD uint64_t gm_tally(uint32_t consumed, uint32_t started, uint32_t refused, u
 }
 GM_HD uint32_t gm_tally_consumed(uint64_t tally) { return (uint32_t)tally & 0xffffu; }
 
-/* The counters of a start, after the next look at the lanes is on its way. One thread. */
-GM_DEV void gm_start_count(struct gm_disp *d, struct gm_lane_row *lane, uint64_t tally)
+/* Nothing more is taken from a lane; what is in flight runs out. One thread. */
+GM_DEV void gm_lane_shut(struct gm_disp *d, uint32_t lane_index)
 {
+    d->lane[lane_index].shut = 1;
+    d->ready[lane_index / 32u] &= ~(1u << (lane_index & 31u));
+    if (d->held_lane == lane_index + 1u)
+        d->held_lane = 0;
+}
+
+/* A client that sends nothing but what is refused costs the others time; after so many in a row nobody listens. */
+GM_DEV void gm_start_abuse(struct gm_disp *d, uint32_t lane_index, uint32_t started, uint32_t refused)
+{
+    struct gm_lane_row *lane = &d->lane[lane_index];
+    d->counters.lane_submitted += started + refused;
+    d->counters.lane_rejected += refused;
+    lane->refused_run = started != 0 ? 0 : lane->refused_run + refused;
+    if (lane->refused_run < GM_LANE_ABUSE_MAX || lane->shut != 0)
+        return;
+    gm_lane_shut(d, lane_index);
+    d->counters.lanes_abused++;
+    gm_store_relaxed_sys_u32((uint32_t *)&d->core.lane_notes[lane_index].closed, d->refused_status);
+}
+
+/* The counters of a start, after the next look at the lanes is on its way. One thread. */
+GM_DEV void gm_start_count(struct gm_disp *d, uint32_t lane_index, uint64_t tally)
+{
+    struct gm_lane_row *lane = &d->lane[lane_index];
     const uint32_t started = (uint32_t)tally >> 16, refused = (uint32_t)(tally >> 32) & 0xffffu;
+    if (gm_is_client_lane(lane_index))
+        gm_start_abuse(d, lane_index, started, refused);
     d->counters.started += started;
     d->counters.refused += refused;
     d->counters.polled += started + refused;
@@ -177,6 +212,22 @@ GM_DEV void gm_start_count(struct gm_disp *d, struct gm_lane_row *lane, uint64_t
     if (d->counters.entries > d->counters.entries_high)
         d->counters.entries_high = d->counters.entries;
     lane->completed += refused;
+    lane->taken += started + refused;
+}
+
+/* The job at the head of a lane cannot have what it needs now. Whole warp. */
+GM_DEV void gm_start_held(struct gm_disp *d, uint32_t lane_index, bool pool)
+{
+    gm_syncwarp();
+    if (gm_lane_id() == 0) {
+        d->counters.held++;
+        d->waited = 1;
+        if (d->held_lane == 0 || d->held_lane == lane_index + 1u) {
+            d->held_lane = lane_index + 1u;
+            d->held_pool = pool;
+        }
+    }
+    gm_syncwarp();
 }
 
 /* Chunk of up to GM_WARP slots of the stage, from slot base on. Whole warp. */
@@ -189,27 +240,34 @@ GM_DEV_CALL uint64_t gm_start_chunk(const struct gm_core *core, struct gm_disp *
     struct gm_verdict v = {GM_OK, 0, false, false, false};
     if (k < count)
         v = gm_start_judge(core, d, lane_index, k, count, &job);
-    uint32_t taken = gm_start_prefix(core, d, slots, &v);
+    uint32_t taken = gm_start_prefix(core, d, lane_index, slots, &v);
     uint64_t pool_offset = 0;
     if (taken > 0 && (gm_ballot(v.pool) & 1u)) {
         bool got = true;
         if (gm_lane_id() == 0)
             got = gm_workspace_take(d, job.workspace_bytes, &pool_offset);
-        if (!(gm_ballot(got) & 1u))
+        if (!(gm_ballot(got) & 1u)) {
             taken = 0;
+            gm_start_held(d, lane_index, true);
+        }
+    } else if (taken == 0) {
+        gm_start_held(d, lane_index, false);
     }
     const bool mine = gm_lane_id() < taken, start = mine && v.want != 0;
     const bool refuse = mine && v.answered && v.status != GM_OK;
     const uint32_t rank = gm_scan_exclusive(start ? 1u : 0u), credit = gm_scan_exclusive(start ? v.want : 0u);
     uint32_t index = 0, generation = 0;
+    const uint32_t refusals = gm_ballot(refuse);
     if (refuse)
         gm_complete_refused(lane, lane->head + k, v.status);
+    if (refuse && gm_lowest_one(refusals) == gm_lane_id())
+        d->refused_status = (uint32_t)v.status;
     if (start) {
         index = d->free_entry[d->free_entries - 1u - rank];
         generation = gm_start_entry(core, d, lane, &job, index, pool_offset, v.want);
     }
     const uint32_t starts = gm_ballot(start), started = gm_count_ones(starts);
-    const uint32_t refused = gm_count_ones(gm_ballot(refuse));
+    const uint32_t refused = gm_count_ones(refusals);
     const uint32_t used = gm_shfl_u32(credit + (start ? v.want : 0u), GM_WARP - 1u);
     uint32_t tickets = 0;
     if (starts != 0)
@@ -238,18 +296,25 @@ GM_DEV_CALL uint64_t gm_start_single(const struct gm_core *core, struct gm_disp 
     const struct gm_verdict v = gm_start_judge(core, d, lane_index, 0, 1, &job);
     uint64_t pool_offset = 0;
     if (v.want == 0) {
-        if (first && v.answered)
+        if (first && v.answered) {
             gm_complete_refused(lane, lane->head, v.status);
+            d->refused_status = (uint32_t)v.status;
+        }
         return gm_tally(1, 0, v.answered ? 1u : 0u, 0);
     }
-    if (v.want > d->credit || d->free_entries == 0 || !gm_room(core, d, v.want))
+    const bool behind = v.pool && gm_pool_waits(d, lane_index);
+    if (behind || v.want > d->credit || d->free_entries == 0 || !gm_room(core, d, v.want)) {
+        gm_start_held(d, lane_index, false);
         return 0;
+    }
     if (v.pool) {
         bool got = true;
         if (first)
             got = gm_workspace_take(d, job.workspace_bytes, &pool_offset);
-        if (!(gm_ballot(got) & 1u))
+        if (!(gm_ballot(got) & 1u)) {
+            gm_start_held(d, lane_index, true);
             return 0;
+        }
     }
     const uint32_t index = d->free_entry[d->free_entries - 1u];
     const uint64_t base = d->published, mask = ((uint64_t)1 << core->tickets_log2) - 1u;
@@ -300,8 +365,8 @@ GM_DEV uint64_t gm_start(struct gm_disp *d, uint32_t lane_index, uint32_t count)
     const uint32_t consumed = gm_tally_consumed(tally);
     gm_syncwarp();
     if (gm_lane_id() == 0) {
-        d->held_lane = held && consumed == 0 ? lane_index + 1u : 0u;
-        d->counters.held += held && consumed == 0 ? 1u : 0u;
+        if (consumed != 0 && d->held_lane == lane_index + 1u)
+            d->held_lane = 0; /* a job that is held behind others is asked again when it is first */
         lane->head += consumed;
         if (d->cancels != 0 && consumed != 0)
             gm_cancel_forget(d, lane_index, lane->head);

@@ -16,17 +16,30 @@ enum gm_turn_result {
     GM_TURN_STOP   /* stop tickets are out; the caller leaves after its workers */
 };
 
+/* Counts a job of a client's lane. One SIMT lane per job. */
+GM_DEV void gm_inbox_count(struct gm_disp *d, uint32_t op, uint32_t kind)
+{
+    struct gm_device_counters *c = &d->counters;
+    const bool done = kind == GM_INBOX_DONE;
+    gm_private_add(done ? &c->lane_done : kind == GM_INBOX_FAILED ? &c->lane_failed : &c->lane_cancelled, 1);
+    gm_private_add(done ? &c->op_done[op] : &c->op_failed[op], 1);
+}
+
 /* Finished jobs give back what they held. mine: this SIMT lane has one. Whole warp. */
-GM_DEV void gm_inbox_done(const struct gm_core *core, struct gm_disp *d, bool mine, uint32_t entry_index)
+GM_DEV void gm_inbox_done(const struct gm_core *core, struct gm_disp *d, bool mine, uint32_t entry_index,
+                          uint32_t kind)
 {
     const uint32_t dones = gm_ballot(mine), rank = gm_scan_exclusive(mine ? 1u : 0u);
     const uint32_t credit = mine ? d->entry_widest[entry_index] : 0u;
     const uint32_t credits = gm_shfl_u32(gm_scan_exclusive(credit) + credit, GM_WARP - 1u);
     bool pool = false;
     if (mine) {
+        const uint32_t lane = d->entry_lane[entry_index] & ~GM_LANE_POOL;
         pool = (d->entry_lane[entry_index] & GM_LANE_POOL) != 0;
         d->free_entry[d->free_entries + rank] = (uint16_t)entry_index;
-        gm_private_add(&d->lane[d->entry_lane[entry_index] & ~GM_LANE_POOL].completed, 1);
+        gm_private_add(&d->lane[lane].completed, 1);
+        if (gm_is_client_lane(lane))
+            gm_inbox_count(d, d->entry_op[entry_index], kind);
         d->entry_lane[entry_index] = GM_LANE_NONE;
     }
     for (uint32_t pools = gm_ballot(pool); pools != 0; pools &= pools - 1u) {
@@ -47,8 +60,8 @@ GM_DEV void gm_inbox_done(const struct gm_core *core, struct gm_disp *d, bool mi
 /* Messages of a turn: phases that are done get their next one published, jobs that are done give everything back. A
  * phase that finds no room stops it until the next turn. Returns how many were taken; the caller moves the inbox's
  * head. Whole warp. */
-GM_DEV uint32_t gm_inbox_take(const struct gm_core *core, struct gm_disp *d, uint64_t head, const uint64_t *words,
-                              uint32_t count)
+GM_DEV_CALL uint32_t gm_inbox_take(const struct gm_core *core, struct gm_disp *d, uint64_t head,
+                                   struct gm_messages words, uint32_t count)
 {
     uint32_t taken = 0;
     bool blocked = false;
@@ -57,8 +70,9 @@ GM_DEV uint32_t gm_inbox_take(const struct gm_core *core, struct gm_disp *d, uin
         if (gm_lane_id() < here)
             gm_inbox_acquire(core, head + taken + gm_lane_id());
         gm_syncwarp();
-        const uint32_t entry_index = (uint32_t)words[r] & 0xfffu;
-        const bool is_next = ((uint32_t)words[r] >> 31) == GM_INBOX_NEXT;
+        const uint32_t entry_index = (uint32_t)words.word[r] & 0xfffu;
+        const uint32_t kind = gm_inbox_kind(words.word[r]);
+        const bool is_next = kind == GM_INBOX_NEXT;
         const uint32_t next = gm_lane_id() < here && is_next ? d->entry_widest[entry_index] : 0u;
         const uint32_t nexts = gm_ballot(next != 0);
         if (nexts != 0) {
@@ -80,31 +94,26 @@ GM_DEV uint32_t gm_inbox_take(const struct gm_core *core, struct gm_disp *d, uin
             }
         }
         if (here != 0)
-            gm_inbox_done(core, d, gm_lane_id() < here && !is_next, entry_index);
+            gm_inbox_done(core, d, gm_lane_id() < here && !is_next, entry_index, kind);
         taken += here;
     }
     return taken;
 }
 
-/* A sleeping client is woken when more is complete than it has reaped. Level, not edge: looked at again every turn, so
- * that neither order of "client arms" and "job completes" loses the wake. A client that was quick has reaped more than
- * is counted here; waking it for that would use up the one wake of its sleep. One thread. */
-GM_DEV bool gm_wake_due(const struct gm_disp *d, struct gm_lane_row *lane)
-{
-    const uint64_t reaped = d->side[GM_SIDE_WAIT].w[0] | (uint64_t)d->side[GM_SIDE_WAIT].w[1] << 32;
-    if (d->side[GM_SIDE_WAIT].w[2] != 1u || (int64_t)(lane->completed - reaped) <= 0 || lane->wake_sent == reaped)
-        return false;
-    lane->wake_sent = reaped;
-    return true;
-}
-
 /* The counters go out for gridmilld, who reads them without asking. Whole warp, or one thread after another. */
-GM_DEV void gm_counters_store(const struct gm_core *core, const struct gm_disp *d)
+GM_DEV_CALL void gm_counters_store(const struct gm_core *core, struct gm_disp *d)
 {
     const uint64_t *from = (const uint64_t *)&d->counters;
     uint64_t *to = (uint64_t *)core->device_counters;
     for (uint32_t i = gm_lane_id(); i < sizeof(struct gm_device_counters) / 8u; i += GM_WARP)
         gm_store_relaxed_sys_u64(&to[i], from[i]);
+    for (uint32_t i = gm_lane_id(); i < d->lane_top; i += GM_WARP) {
+        struct gm_lane_row *lane = &d->lane[i];
+        if (lane->header && lane->noted != lane->completed) {
+            lane->noted = lane->completed;
+            gm_store_relaxed_sys_u64(&core->lane_notes[i].answered, lane->noted);
+        }
+    }
 }
 
 /* Sets or clears the asleep flag of every open lane and of the admin lane. Whole warp. */
@@ -121,6 +130,21 @@ GM_DEV void gm_park_flag(const struct gm_core *core, struct gm_disp *d, uint32_t
     gm_syncwarp();
 }
 
+/* Whether a whole descriptor waits at the head of a lane. Half of one, of a client that died or means harm, keeps
+ * nobody awake; an honest client rings when it has written the other half. One SIMT lane per lane. */
+GM_DEV bool gm_park_whole(const struct gm_lane_row *lane)
+{
+    bool whole = true;
+    uint32_t granules = 4u;
+    for (uint32_t g = 0; g < granules; g++) {
+        const struct gm_granule got = gm_load16_sys(gm_poll_granule(lane, g));
+        whole = whole && got.w[3] == gm_poll_lap(lane, g);
+        if (g == 0 && (got.w[0] & 0xffffu) < GM_OP_COUNT && (got.w[0] >> 24 & GM_FLAG_WIDE))
+            granules = 8u;
+    }
+    return whole;
+}
+
 /* Says asleep in every lane and looks once more; false (and awake again) when something came meanwhile. The fence
  * between is the dispatcher's half of the doorbell: the client's is between its publication and its look at the
  * flag, so one of the two sees the other. Whole warp. */
@@ -133,13 +157,9 @@ GM_DEV bool gm_park(const struct gm_core *core, struct gm_disp *d)
         const struct gm_lane_row *lane = &d->lane[i];
         if (!lane->header)
             continue;
-        const struct gm_granule wait = gm_load16_sys(&lane->header->wait);
-        bool whole = true; /* half a descriptor, of a client that died or means harm, keeps nobody awake */
-        for (uint32_t g = 0; g < 4u; g++)
-            whole = gm_load16_sys(gm_poll_granule(lane, g)).w[3] == gm_lap(lane->head, lane->slots_log2) && whole;
-        found = found || whole;
-        const uint64_t reaped = wait.w[0] | (uint64_t)wait.w[1] << 32;
-        found = found || (wait.w[2] == 1u && (int64_t)(lane->completed - reaped) > 0);
+        if (lane->shut != 0) /* as for the sweep: nobody is served here any more */
+            continue;
+        found = found || gm_park_whole(lane) || gm_wake_due(lane, gm_load16_sys(&lane->header->wait));
     }
     const struct gm_granule admin = gm_load16_sys(&core->admin_sq[d->admin_head & (GM_ADMIN_SLOTS - 1u)].g[0]);
     found = found || admin.w[3] == gm_lap(d->admin_head, GM_ADMIN_SLOTS_LOG2);
@@ -154,7 +174,7 @@ GM_DEV bool gm_park(const struct gm_core *core, struct gm_disp *d)
 
 /* Stop tickets, one per worker, behind everything published. Their credit is never lent, so only acknowledgements can
  * be missing. Whole warp. */
-GM_DEV bool gm_stop_publish(const struct gm_core *core, struct gm_disp *d)
+GM_DEV_CALL bool gm_stop_publish(const struct gm_core *core, struct gm_disp *d)
 {
     if (!gm_room(core, d, core->workers))
         return false;
@@ -171,11 +191,11 @@ GM_DEV bool gm_stop_publish(const struct gm_core *core, struct gm_disp *d)
 }
 
 /* Whether all of count messages are of finished jobs, which nobody waits for. Whole warp. */
-GM_DEV bool gm_inbox_all_done(const uint64_t *words, uint32_t count)
+GM_DEV bool gm_inbox_all_done(const struct gm_messages *words, uint32_t count)
 {
     bool next = false;
     for (uint32_t r = 0; r < GM_INBOX_TAKE / GM_WARP && r * GM_WARP < count; r++)
-        next = next || (r * GM_WARP + gm_lane_id() < count && ((uint32_t)words[r] >> 31) == GM_INBOX_NEXT);
+        next = next || (r * GM_WARP + gm_lane_id() < count && gm_inbox_kind(words->word[r]) == GM_INBOX_NEXT);
     return gm_ballot(next) == 0;
 }
 
@@ -187,6 +207,17 @@ GM_DEV void gm_inbox_advance(struct gm_disp *d, uint32_t count)
     gm_syncwarp();
 }
 
+/* Where the next look goes: the choice, and what follows from it. Whole warp. */
+GM_DEV void gm_turn_aim(const struct gm_core *core, struct gm_disp *d, struct gm_fetch *f)
+{
+    const uint32_t lane = gm_policy_pick(d, f->turns);
+    gm_syncwarp();
+    if (gm_lane_id() == 0)
+        gm_policy_aimed(d, lane);
+    gm_syncwarp();
+    gm_poll_aim(core, d, lane, f);
+}
+
 /* Before the first turn, and after a sleep: what was loaded before it is of no use. */
 GM_DEV void gm_turn_begin(const struct gm_core *core, struct gm_disp *d, struct gm_fetch *f)
 {
@@ -194,40 +225,43 @@ GM_DEV void gm_turn_begin(const struct gm_core *core, struct gm_disp *d, struct 
     if (gm_lane_id() == 0)
         d->core = *core;
     gm_syncwarp();
+    for (uint32_t r = 0; r < GM_SIDE_COUNT / GM_WARP; r++)
+        f->side[r] = (struct gm_granule){{0, 0, 0, 0}};
     f->turns = (uint32_t)d->counters.turns;
-    gm_poll_aim(core, d, gm_policy_pick(d), f);
+    gm_turn_aim(core, d, f);
     gm_poll_issue(core, d, f);
 }
 
-/* The books of a turn that found something, while the next look is on its way: what was started is marked and counted,
- * a sleeping client is woken. Whole warp. */
+/* The books of a turn that took something, while the next look is on its way: what was started is marked, noted and
+ * counted. Whole warp. */
 GM_DEV void gm_turn_books(struct gm_disp *d, uint32_t lane_index, uint64_t tally)
 {
     gm_syncwarp();
-    if (gm_lane_id() == 0) {
-        struct gm_lane_row *lane = lane_index == GM_LANE_NONE ? NULL : &d->lane[lane_index];
+    if (gm_lane_id() == 0 && tally != 0) {
+        struct gm_lane_row *lane = &d->lane[lane_index];
         if (d->journal_due != 0) {
             gm_journal_started(lane, d->journal_due - 1u);
             d->journal_due = 0;
         }
-        if (tally != 0)
-            gm_start_count(d, lane, tally);
-        if (lane && lane->header && gm_wake_due(d, lane)) {
-            d->wake = 1;
-            d->counters.wakes++;
-        }
+        gm_start_count(d, lane_index, tally);
+        gm_journal_head(&d->core, lane_index, lane);
     }
     gm_syncwarp();
 }
 
+GM_DEV void gm_turn_count(struct gm_disp *d, uint32_t turns)
+{
+    d->counters.turns += turns - (uint32_t)d->counters.turns;
+}
+
 /* Nothing to do for idle_ns: counters out, and park if the last look agrees. Whole warp. */
-GM_DEV enum gm_turn_result gm_turn_idle(const struct gm_core *core, struct gm_disp *d, const struct gm_fetch *f)
+GM_DEV_CALL enum gm_turn_result gm_turn_idle(const struct gm_core *core, struct gm_disp *d, uint32_t turns)
 {
     const bool in_flight = d->free_entries != core->entries_count;
     gm_syncwarp();
     if (gm_lane_id() == 0) {
         d->now_ns = gm_now_ns();
-        d->counters.turns += f->turns - (uint32_t)d->counters.turns;
+        gm_turn_count(d, turns);
     }
     gm_syncwarp();
     gm_counters_store(core, d);
@@ -239,63 +273,85 @@ GM_DEV enum gm_turn_result gm_turn_idle(const struct gm_core *core, struct gm_di
 /* Turns between two looks at the clock. A GPU's turn takes about a microsecond; a CPU thread sleeps at once. */
 #define GM_TURNS_PER_LOOK (GM_WARP > 1u ? 64u : 1u)
 
+/* What came is in private memory now, and a time stands over it. Whole warp. */
+GM_DEV void gm_turn_land(struct gm_disp *d, const struct gm_fetch *f, uint32_t complete)
+{
+    if (gm_lane_id() == 0) {
+        d->now_ns = gm_now_ns();
+        d->waited = 0;
+    }
+    gm_poll_land(d, f, complete);
+}
+
 GM_DEV enum gm_turn_result gm_turn(const struct gm_core *core, struct gm_disp *d, struct gm_fetch *f)
 {
     const uint32_t lane_index = f->lane;
-    const bool any = gm_poll_any(f); /* one vote: most turns find nothing, and how fast they do decides a round trip */
-    const uint32_t messages = any ? gm_poll_messages(core, d, f) : 0;
-    const uint32_t complete = any && d->stopping == 0 ? gm_poll_complete(d, f) : 0;
-    const bool admin = any && gm_poll_admin(f);
-    const bool found = complete != 0 || messages != 0 || admin || (any && gm_poll_waiting(f));
     const bool look = (++f->turns & (GM_TURNS_PER_LOOK - 1u)) == 0;
+    const bool any = gm_poll_any(d, f); /* one vote: most turns find nothing; how fast they do decides a round trip */
+    const uint32_t messages = any ? gm_poll_messages(core, d, f) : 0;
+    const uint32_t complete = any && d->stopping == 0 && lane_index != GM_LANE_NONE && d->lane[lane_index].shut == 0
+                                  ? gm_poll_complete(d, f) : 0;
+    const bool begun = f->width != 0 && f->slots[0].w[3] == f->slot_lap; /* of the first SIMT lane; the slots are not
+                                                                           * kept over the calls below */
+    const bool admin = any && gm_poll_admin(f);
+    const bool swept = any && gm_poll_sweep(d, f);
+    const bool found = complete != 0 || messages != 0 || admin;
     /* Finished jobs are counted after the next look is on its way: their client has its answer and may have sent the
      * next job already. Phases are published before it. */
-    const uint32_t done = messages != 0 && gm_inbox_all_done(f->inbox, messages) ? messages : 0;
-    uint64_t words[GM_INBOX_TAKE / GM_WARP], tally = 0;
+    const uint32_t done = messages != 0 && gm_inbox_all_done(&f->inbox, messages) ? messages : 0;
+    struct gm_messages words;
+    uint64_t tally = 0;
     uint32_t work = 0;
     if (found) {
-        if (gm_lane_id() == 0)
-            d->now_ns = gm_now_ns();
-        gm_poll_land(d, f, complete);
+        gm_turn_land(d, f, complete);
         if (complete != 0)
             tally = gm_start(d, lane_index, complete);
-        const uint32_t taken = messages != done ? gm_inbox_take(core, d, d->inbox_head, f->inbox, messages) : done;
+        const uint32_t taken = messages != done ? gm_inbox_take(&d->core, d, d->inbox_head, f->inbox, messages) : done;
         if (messages != 0)
             gm_inbox_advance(d, taken);
-        if (admin)
+        if (admin) {
+            if (tally != 0) /* it may close this lane, and then its note is the next one's */
+                gm_turn_books(d, lane_index, tally);
+            if (gm_lane_id() == 0)
+                gm_turn_count(d, f->turns);
             work += gm_admin(&d->core, d);
+        }
         work += gm_tally_consumed(tally) + taken;
-        for (uint32_t r = 0; r < GM_INBOX_TAKE / GM_WARP; r++)
-            words[r] = f->inbox[r];
+        words = f->inbox;
     }
-    if (f->width != 0 && (complete == f->width || f->width > GM_POLL_NARROW || f->others)) {
-        if (gm_lane_id() == 0 && d->lane[lane_index].header)
-            gm_policy_served(d, lane_index, complete);
+    /* A lane whose descriptors wait for a resource, or lack their other half, gives no work but is not idle either. */
+    const bool held = complete != 0 && d->waited != 0;
+    if (any || look) {
         gm_syncwarp();
-        gm_poll_aim(core, d, gm_policy_pick(d), f);
-    } else if (found) {
-        gm_poll_aim(core, d, gm_policy_pick(d), f);
+        if (gm_lane_id() == 0 && !held && d->held_lane == lane_index + 1u)
+            d->held_lane = 0; /* its client took the descriptor back, which helps nobody else */
+        gm_syncwarp();
+    }
+    if (any || f->moves || (f->width != 0 && f->width > GM_POLL_NARROW)) {
+        if (gm_lane_id() == 0 && lane_index != GM_LANE_NONE && d->lane[lane_index].header)
+            gm_policy_served(&d->lane[lane_index], complete, tally != 0 || held, begun);
+        gm_turn_aim(core, d, f);
     }
     /* Not before the tickets are out: a fence waits for loads in flight, and would hold the tickets up for a trip over
      * the bus (measured: 0.8 us a job). And not later: how often the lanes are looked at decides the round trip. */
     gm_poll_issue(core, d, f);
-    if (found)
+    if (tally != 0 && !admin)
         gm_turn_books(d, lane_index, tally);
     if (done != 0)
-        gm_inbox_take(core, d, d->inbox_head - done, words, done);
-    if (gm_lane_id() == 0 && work != 0)
+        gm_inbox_take(&d->core, d, d->inbox_head - done, words, done);
+    if (gm_lane_id() == 0 && (work != 0 || swept))
         d->last_work_ns = d->now_ns;
     if (look && gm_lane_id() == 0)
-        d->counters.turns += f->turns - (uint32_t)d->counters.turns;
+        gm_turn_count(d, f->turns);
     gm_syncwarp();
     if (d->stopping)
-        return gm_stop_publish(core, d) ? GM_TURN_STOP : GM_TURN_EMPTY;
+        return gm_stop_publish(&d->core, d) ? GM_TURN_STOP : GM_TURN_EMPTY;
     if (work != 0) {
         if (look)
-            gm_counters_store(core, d);
+            gm_counters_store(&d->core, d);
         return GM_TURN_WORKED;
     }
-    return look && complete == 0 ? gm_turn_idle(core, d, f) : GM_TURN_EMPTY;
+    return look && !held && !swept ? gm_turn_idle(&d->core, d, f->turns) : GM_TURN_EMPTY;
 }
 
 #endif

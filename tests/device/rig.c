@@ -44,6 +44,7 @@ void rig_open(struct rig *rig, const struct gm_core_shape *shape)
     core->workspace = (uint8_t *)(uintptr_t)UINT64_C(0x100000000000); /* the rig's workers never touch it */
     core->workers_words = zeroed(64, shape->workers * sizeof *core->workers_words);
     core->device_counters = &rig->counters;
+    core->lane_notes = rig->notes;
     core->admin_header = rig->admin_header = zeroed(4096, sizeof *rig->admin_header);
     core->admin_sq = rig->admin_sq = zeroed(64, GM_ADMIN_SLOTS * sizeof *rig->admin_sq);
     core->admin_cq = zeroed(64, GM_ADMIN_SLOTS * sizeof *core->admin_cq);
@@ -229,7 +230,7 @@ void rig_run(struct rig *rig, uint64_t slot)
     memset(&rig->seen[(size_t)index * GM_SHARES_MAX], 0, GM_SHARES_MAX);
     gm_complete(&job, RIG_RESULT, status);
     rig->answered++;
-    gm_inbox_push(core, GM_INBOX_DONE, job.entry);
+    gm_inbox_push(core, gm_inbox_answered(status), job.entry);
 }
 
 bool rig_work(struct rig *rig, struct rig_worker *worker)
@@ -247,7 +248,7 @@ bool rig_work(struct rig *rig, struct rig_worker *worker)
 void rig_settle(struct rig *rig, struct rig_worker *workers, uint32_t count)
 {
     uint32_t quiet = 0;
-    for (uint32_t turn = 0; quiet < 2u * RIG_LANES; turn++) {
+    for (uint32_t turn = 0; quiet < 2u * GM_STRIKE_GAP; turn++) {
         assert_true(turn < RIG_TURNS_MAX);
         bool moved = rig_turn(rig) == GM_TURN_WORKED;
         for (uint32_t i = 0; i < count; i++)

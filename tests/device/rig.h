@@ -13,7 +13,7 @@
 #include "core/turn.h"
 
 #define RIG_SESSION 7u
-#define RIG_LANES   4u
+#define RIG_LANES   40u /* more than two turns of the sweep reach */
 #define RIG_RESULT  UINT64_C(0xfeedface12345678) /* what a job of the rig results in */
 
 struct rig_lane {
@@ -36,6 +36,7 @@ struct rig {
     struct gm_disp *d;
     struct gm_counters *shared;
     struct gm_device_counters counters; /* as gridmilld sees them */
+    struct gm_lane_note notes[GM_LANE_TABLE];
     struct gm_lane_header *admin_header;
     struct gm_desc_slot *admin_sq;
     uint64_t admin_position;

@@ -97,7 +97,8 @@ static void unknown_ops_and_types_are_refused(void **state)
             const struct gm_op_row row = gm_op_row(op);
             rig_words(words, op, dtype, row.wide ? GM_FLAG_WIDE : 0u, 16);
             rig_buffer(words, 0, MINE, 0);
-            rig_buffer(words, 1, SECOND, 0);
+            if (row.inputs + row.outputs > 1u)
+                rig_buffer(words, 1, SECOND, 0);
             if (dtype >= GM_DTYPE_COUNT || !(row.types >> dtype & 1u))
                 assert_check(&rig, 1, words, GM_EDTYPE);
             else if (row.shape != GM_SHAPE_HISTOGRAM)
@@ -132,6 +133,18 @@ static void unknown_flags_and_nonzero_padding_are_refused(void **state)
     assert_check(&rig, 1, words, GM_EINVAL);
     rig_words(words, GM_OP_nop, 0, GM_FLAG_DESCENDING, 0);
     assert_check(&rig, 1, words, GM_EINVAL);
+    for (uint32_t word = GM_W_ARENA0; word < GM_W_WIDE; word++) { /* a nop uses none */
+        rig_words(words, GM_OP_nop, 0, 0, 0);
+        words[word] = 1;
+        assert_check(&rig, 1, words, GM_EINVAL);
+    }
+    for (uint32_t word = GM_W_VALUE1; word < GM_DESC_WORDS; word++) { /* a fill has one value and one buffer */
+        rig_words(words, GM_OP_fill, GM_DTYPE_u32, GM_FLAG_WIDE, 4);
+        rig_buffer(words, 0, MINE, 0);
+        assert_check(&rig, 1, words, GM_OK);
+        words[word] = 1;
+        assert_check(&rig, 1, words, GM_EINVAL);
+    }
     rig_close(&rig);
 }
 
@@ -232,10 +245,12 @@ static void buffers_must_be_the_clients_own(void **state)
             print_error("case %zu\n", i);
         assert_int_equal(status, cases[i].status);
     }
-    /* On lane 0 the session of the descriptor decides; on a client's lane the lane's, whatever the descriptor says. */
+    /* On lane 0 the session of the descriptor decides; on a client's lane the lane's, and the descriptor names none. */
     sort_words(words, 16, THEIRS, 0, THEIRS, 4096);
     words[GM_W_SESSION] = RIG_SESSION + 1;
     assert_check(&rig, 0, words, GM_OK);
+    assert_check(&rig, 1, words, GM_EINVAL);
+    words[GM_W_SESSION] = 0;
     assert_check(&rig, 1, words, GM_EARENA);
     rig_close(&rig);
 }

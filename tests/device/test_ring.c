@@ -221,12 +221,12 @@ static void inbox_has_a_place_for_every_entry(void **state)
         for (uint32_t round = 0; round < 8; round++) {
             assert_false(inbox_holds(&rig, 0));
             for (uint32_t i = 0; i < entries; i++)
-                gm_inbox_push(rig.core, (i + round) & 1u, i);
+                gm_inbox_push(rig.core, (i + round) & 3u, i);
             for (uint32_t i = 0; i < entries; i++) {
                 const uint64_t word = inbox_at(&rig, i);
                 assert_true(inbox_holds(&rig, i));
                 assert_int_equal(word & 0xfffu, i);
-                assert_int_equal((uint32_t)word >> 31, (i + round) & 1u);
+                assert_int_equal(gm_inbox_kind(word), (i + round) & 3u);
             }
             assert_false(inbox_holds(&rig, entries));
             rig.d->inbox_head += entries;

@@ -105,7 +105,7 @@ static void share_of(uint64_t slot)
     }
     __atomic_fetch_add(&t.answers, 1, __ATOMIC_RELAXED);
     gm_complete(&job, job.position, status);
-    gm_inbox_push(t.rig.core, GM_INBOX_DONE, job.entry);
+    gm_inbox_push(t.rig.core, gm_inbox_answered(status), job.entry);
 }
 
 static void *work(void *arg)
@@ -245,7 +245,8 @@ static bool everything_wrapped(void)
 {
     bool wrapped = t.rig.d->counters.tickets > WRAPPED << 3;
     for (uint32_t i = 0; i < CLIENTS; i++)
-        wrapped = wrapped && __atomic_load_n(&t.client[i].newest, __ATOMIC_RELAXED) > UINT64_C(0x100000000) << SLOTS_LOG2;
+        wrapped = wrapped &&
+                  __atomic_load_n(&t.client[i].newest, __ATOMIC_RELAXED) > UINT64_C(0x100000000) << SLOTS_LOG2;
     return wrapped;
 }
 

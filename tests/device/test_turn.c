@@ -436,7 +436,7 @@ static void an_idle_device_parks_and_one_with_work_does_not(void **state)
         assert_int_not_equal(rig_turn(&rig), GM_TURN_PARK);
     for (uint32_t i = 0; i < 20; i++)
         assert_int_equal(rig_turn(&rig), GM_TURN_EMPTY); /* the job is in flight: its end needs a turn */
-    rig.core->park_in_flight = 1; /* unless the push of its end wakes the dispatcher */
+    rig.d->core.park_in_flight = 1; /* unless the push of its end wakes the dispatcher */
     assert_int_equal(rig_turn(&rig), GM_TURN_PARK);
     rig_run(&rig, slot);
     rig_wake(&rig);
