@@ -25,7 +25,8 @@ struct gm_device_config {
     uint64_t idle_ns;         /* GPU: park after this long; CPU threads sleep at once. UINT64_MAX: never.
                                * 0: as soon as nothing is left (the bounded mode of the sanitizers) */
     void *region;             /* gm_region_bytes(), mapped and filled by gridmilld */
-    int doorbell_fd, wake_fd; /* eventfds: to the device when a lane says asleep; to the daemon when it sleeps */
+    int bells_fd;             /* bells.h: rung when a lane says asleep; gm_bells_add goes on while the device is open */
+    int wake_fd;              /* eventfd: to the daemon when it sleeps on lane 0 */
     bool plain;               /* CUDA: no bulk copies, as on sm_80 */
     /* Small rings and counters near their wrap, for tests; zero: the product's values. */
     uint32_t tickets_log2, entries_log2;
@@ -47,6 +48,11 @@ struct gm_backend {
     int (*join)(struct gm_device *device, char *text);
     /* Tells a sleeping dispatcher to look at its lanes; starts a parked device. */
     int (*kick)(struct gm_device *device, char *text);
+    /* Whom to wake when the client of a lane sleeps: a descriptor that one byte is written to and that never blocks, or
+     * -1. What was set before is not used any more when this returns. Lane 0 has config.wake_fd. */
+    void (*lane_wake)(struct gm_device *device, uint32_t lane, int fd);
+    /* EDEVICELOST when the hardware gave up; OK as far as one can tell without asking it anything. */
+    int (*check)(struct gm_device *device, char *text);
     /* Memory. Addresses are the ones that jobs use. unmap only while no worker runs (CUDA would hang). */
     int (*map)(struct gm_device *device, void *host, uint64_t bytes, uint64_t *address, char *text);
     int (*unmap)(struct gm_device *device, void *host, uint64_t bytes, char *text);

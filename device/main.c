@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +15,8 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include "bells.h"
+#include "drill.h"
 #include "selftest.h"
 #include "serve.h"
 #include "source_id.h"
@@ -78,6 +79,12 @@ static int bring_up(struct gm_device_config *config, struct gm_control_hello *he
         return GM_EVERSION;
     }
     config->region = region;
+    server.bells_fd = config->bells_fd = gm_bells_open();
+    if (server.bells_fd < 0 || gm_bells_add(server.bells_fd, GM_DEVICE_FD_DOORBELL) != GM_OK) {
+        snprintf(text, GM_ERROR_TEXT_MAX, "doorbells: %s", strerror(errno));
+        return GM_EFDS;
+    }
+    gm_admin_clear(region);
     int status = GM_BACKEND.open(config, &server.device, hello, text);
     if (status != GM_OK)
         return status;
@@ -85,44 +92,32 @@ static int bring_up(struct gm_device_config *config, struct gm_control_hello *he
     if (status != GM_OK)
         return status;
     gm_admin_init(&server.admin, &GM_BACKEND, server.device, region);
-    const struct gm_lane_header *lane0 = (const struct gm_lane_header *)(void *)(region + gm_region_lane0_offset());
-    uint64_t address = 0;
-    status = GM_BACKEND.map(server.device, region, gm_region_bytes(), &address, text);
+    const struct gm_lane_header *header0 = (const struct gm_lane_header *)(void *)(region + gm_region_lane0_offset());
+    const struct gm_control_lane lane0 = {.slots_log2 = header0->slots_log2, .start = header0->start};
+    status = GM_BACKEND.map(server.device, region, gm_region_bytes(), &server.region, text);
     if (status == GM_OK)
-        status = gm_admin_lane_open(&server.admin, 0, address + gm_region_lane0_offset(),
-                                    address + gm_region_journal_offset(), lane0, 0);
+        status = gm_admin_lane_open(&server.admin, &lane0, server.region + gm_region_lane0_offset(),
+                                    server.region + gm_region_journal_offset(0));
     if (status == GM_OK)
         status = gm_selftest(&server.admin, text);
     return status;
 }
 
-static int serve(char *text)
+/* The end of the process. What was stopped in order is given back first. Anything else must not meet an exit handler:
+ * CUDA's would wait for a kernel that runs on, or for a device that is lost. */
+static int leave(int status)
 {
-    while (!server.stopping) {
-        struct pollfd p[2] = {{.fd = server.control_fd, .events = POLLIN},
-                              {.fd = server.backend->event_fd(server.device), .events = POLLIN}};
-        const int timeout = gm_server_housekeeping(&server, text);
-        if (poll(p, 2, timeout) < 0 && errno != EINTR)
-            return GM_ESYSTEM;
-        if (p[1].revents) {
-            const int status = server.backend->service(server.device, text);
-            if (status != GM_OK)
-                return status;
-        }
-        if (p[0].revents) {
-            const int status = gm_server_receive(&server, text);
-            if (status != GM_OK)
-                return status;
-        }
+    if (status == GM_OK && !server.backend->running(server.device)) {
+        server.backend->close(server.device);
+        return 0;
     }
-    return GM_OK;
+    _exit(status == GM_ECLOSED ? 0 : 1);
 }
 
 int main(int argc, char **argv)
 {
     struct gm_device_config config = {.device = GM_BACKEND_NAME,
                                       .idle_ns = GM_IDLE_PARK_MS_DEFAULT * UINT64_C(1000000),
-                                      .doorbell_fd = GM_DEVICE_FD_DOORBELL,
                                       .wake_fd = GM_DEVICE_FD_WAKE};
     char text[GM_ERROR_TEXT_MAX] = "";
     int status = parse(argc, argv, &config);
@@ -136,6 +131,7 @@ int main(int argc, char **argv)
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     signal(SIGINT, SIG_IGN);
     signal(SIGPIPE, SIG_IGN);
+    gm_drill_init();
     struct gm_control_hello hello = {.control_version = GM_CONTROL_VERSION, .pid = (uint32_t)getpid()};
     snprintf(hello.source_id, sizeof hello.source_id, "%s", GM_SOURCE_ID);
     server.backend = &GM_BACKEND;
@@ -143,13 +139,13 @@ int main(int argc, char **argv)
     status = bring_up(&config, &hello, text);
     if (status != GM_OK) {
         gm_server_send_failed(server.control_fd, status, text[0] ? text : "start-up failed");
-        return 1;
+        return leave(status);
     }
     server.counters = &((struct gm_region_header *)config.region)->counters;
     status = gm_server_send_ready(server.control_fd, &hello);
     if (status == GM_OK)
-        status = serve(text);
+        status = gm_server_run(&server, text);
     if (status != GM_OK && status != GM_ECLOSED)
         fprintf(stderr, "<3>gridmill-device: %s status=%d\n", text[0] ? text : "control socket", status);
-    return status == GM_OK || status == GM_ECLOSED ? 0 : 1;
+    return leave(status);
 }

@@ -11,7 +11,6 @@
 #include <sys/mman.h>
 #include <time.h>
 
-#define GM_SELFTEST_LANE    (GM_LANE_TABLE - 1u)
 #define GM_SELFTEST_SESSION 0xffffffffu
 #define GM_SELFTEST_SLOTS   16u
 #define GM_SELFTEST_LOG2    4u
@@ -60,7 +59,7 @@ static int run_jobs(struct gm_admin *admin, struct selftest *t, uint32_t handle,
 {
     const uint64_t expected = (uint64_t)GM_SELFTEST_NUMBERS * (GM_SELFTEST_NUMBERS + 1u) / 2u;
     uint64_t result = 0;
-    for (uint32_t i = 0; i < 3u * GM_SELFTEST_SLOTS; i++) {
+    for (uint32_t i = 0; i < GM_SELFTEST_NOPS; i++) {
         const uint32_t words[GM_DESC_WORDS] = {GM_OP_nop};
         const int status = answer(admin, t, words, &result, text);
         if (status != GM_OK)
@@ -98,7 +97,9 @@ int gm_selftest(struct gm_admin *admin, char *text)
     uint32_t *numbers = (uint32_t *)(void *)(m + lane_bytes + 4096u);
     for (uint32_t i = 0; i < GM_SELFTEST_NUMBERS; i++)
         numbers[i] = i + 1u;
-    status = gm_admin_lane_open(admin, GM_SELFTEST_LANE, address, address + lane_bytes, t.header, GM_SELFTEST_SESSION);
+    const struct gm_control_lane lane = {
+        .index = GM_SELFTEST_LANE, .session = GM_SELFTEST_SESSION, .slots_log2 = GM_SELFTEST_LOG2};
+    status = gm_admin_lane_open(admin, &lane, address, address + lane_bytes);
     if (status != GM_OK) {
         snprintf(text, GM_ERROR_TEXT_MAX, "self-test: the dispatcher did not open a lane (%d)", status);
         return status;
@@ -109,16 +110,13 @@ int gm_selftest(struct gm_admin *admin, char *text)
                                 admin->backend->unmap_needs_stop ? GM_ARENA_HOST : 0u);
     if (status == GM_OK)
         status = run_jobs(admin, &t, arena.handle, text);
-    if (status == GM_OK)
-        status = gm_admin_arena_clear(admin, arena.handle);
     /* The entry of the last job comes back a moment after its answer; until then the lane is busy. */
     for (uint64_t end = now_ms() + GM_SELFTEST_MS; status == GM_OK;) {
-        const uint32_t words[GM_DESC_WORDS] = {GM_ADMIN_LANE_CLOSE, GM_SELFTEST_LANE};
-        const int closed = gm_admin_call(admin, words, NULL, GM_SELFTEST_MS);
+        const int closed = gm_admin_lane_close(admin, GM_SELFTEST_LANE);
         if (closed != GM_EBUSY || now_ms() > end) {
             status = closed;
             break;
         }
     }
-    return status;
+    return status == GM_OK ? gm_admin_arena_clear(admin, arena.handle) : status;
 }

@@ -8,6 +8,10 @@
 
 #include "admin.h"
 
+#define GM_SELFTEST_LANE (GM_LANE_TABLE - 1u)
+#define GM_SELFTEST_NOPS 48u
+#define GM_SELFTEST_JOBS (GM_SELFTEST_NOPS + 1u)
+
 int gm_selftest(struct gm_admin *admin, char *text);
 
 #endif

@@ -1,22 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * See serve.h. Unregistering host memory waits for a stop of the kernel, so drops are collected and one pause serves
- * them all, at most one in GM_PAUSE_GAP_MS.
+ * See serve.h. A drop waits until no job uses the memory, and unregistering host memory waits for a stop of the kernel
+ * too: such drops are collected, and one pause serves them all, at most one in GM_PAUSE_GAP_MS.
  */
 #include "serve.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
-#define GM_PAUSE_COLLECT_MS 5u
-#define GM_PAUSE_GAP_MS     100u
-#define GM_PING_CALL_MS     2000u
+#include "drill.h"
+
+#define GM_CLOSE_AGAIN_MS 2
+#define GM_PAUSE_QUIET_MS 5u  /* a burst of drops is over */
+#define GM_PAUSE_LATE_MS  50u /* or goes on, and the first one has waited long enough */
+#define GM_PAUSE_GAP_MS   100u
+#define GM_PING_CALL_MS   2000u
+#define GM_LOOK_MS        20 /* between looks at a device that runs */
 
 static uint64_t now_ms(void)
 {
@@ -51,187 +56,222 @@ void gm_server_send_failed(int control_fd, int status, const char *text)
 static int reply(struct gm_server *server, uint32_t sequence, int status, uint64_t value, const char *text)
 {
     struct gm_control m = {.type = GM_CONTROL_REPLY, .sequence = sequence, .status = status, .value = value};
-    snprintf(m.u.text, sizeof m.u.text, "%s", text);
+    snprintf(m.u.text, sizeof m.u.text, "%s", text ? text : "");
     return send_message(server->control_fd, &m);
 }
 
-static int receive_message(int control_fd, struct gm_control *message, int *fd)
+/* A message and the descriptors that came with it. */
+struct incoming {
+    struct gm_control message;
+    int fd[GM_CONTROL_FDS_MAX + 1u]; /* one more than any message has, so that too many show */
+    uint32_t fds;
+    bool cut; /* some descriptors did not get in: too many, or no room in this process */
+};
+
+static int receive_message(int control_fd, struct incoming *in)
 {
     union {
-        char bytes[CMSG_SPACE(sizeof(int))];
+        char bytes[CMSG_SPACE(sizeof in->fd)];
         struct cmsghdr align;
     } control;
-    struct iovec io = {.iov_base = message, .iov_len = sizeof *message};
+    struct iovec io = {.iov_base = &in->message, .iov_len = sizeof in->message};
     struct msghdr m = {.msg_iov = &io, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
     ssize_t n;
-    *fd = -1;
+    in->fds = 0;
+    for (uint32_t i = 0; i < GM_CONTROL_FDS_MAX + 1u; i++)
+        in->fd[i] = -1;
     do
         n = recvmsg(control_fd, &m, MSG_CMSG_CLOEXEC);
     while (n < 0 && errno == EINTR);
     if (n <= 0)
         return GM_ECLOSED;
     const struct cmsghdr *c = CMSG_FIRSTHDR(&m);
-    if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS && c->cmsg_len == CMSG_LEN(sizeof(int)))
-        memcpy(fd, CMSG_DATA(c), sizeof(int));
-    return n == (ssize_t)sizeof *message && !(m.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) ? GM_OK : GM_EPROTO;
-}
-
-/* The memory of a new arena, at an address that jobs use. */
-static int arena_memory(struct gm_server *server, struct gm_mapping *map, const struct gm_control_arena *arena, int fd,
-                        char *text)
-{
-    map->device_memory = arena->kind == GM_ARENA_DEVICE;
-    map->bytes = arena->bytes;
-    map->host = NULL;
-    if (map->device_memory)
-        return server->backend->alloc(server->device, arena->bytes, &map->address, text);
-    map->host = mmap(NULL, arena->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (map->host == MAP_FAILED) {
-        snprintf(text, GM_ERROR_TEXT_MAX, "mapping an arena: %s", strerror(errno));
-        return GM_ESYSTEM;
+    if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS) {
+        in->fds = (uint32_t)((c->cmsg_len - CMSG_LEN(0)) / sizeof(int));
+        memcpy(in->fd, CMSG_DATA(c), in->fds * sizeof(int)); /* the kernel gives no more than there is room for */
     }
-    const int status = server->backend->map(server->device, map->host, arena->bytes, &map->address, text);
-    if (status != GM_OK)
-        munmap(map->host, arena->bytes);
-    return status;
+    in->cut = (m.msg_flags & MSG_CTRUNC) != 0;
+    return n == (ssize_t)sizeof in->message && !(m.msg_flags & MSG_TRUNC) ? GM_OK : GM_EPROTO;
 }
 
-static void arena_release(struct gm_server *server, struct gm_mapping *map, char *text)
+static uint32_t wanted_descriptors(const struct gm_control *m)
 {
-    if (map->device_memory) {
-        server->backend->free(server->device, map->address);
-    } else {
-        (void)server->backend->unmap(server->device, map->host, map->bytes, text);
-        munmap(map->host, map->bytes);
-    }
-    memset(map, 0, sizeof *map);
+    if (m->type == GM_CONTROL_LANE_ADD)
+        return 3;
+    return m->type == GM_CONTROL_ARENA_ADD && m->u.arena.kind == GM_ARENA_SHARED ? 1u : 0u;
 }
 
-static int arena_add(struct gm_server *server, const struct gm_control_arena *arena, int fd, char *text)
+bool gm_server_drop_jobs_done(struct gm_server *server, struct gm_drop *drop)
 {
-    const uint32_t index = gm_handle_index(arena->handle);
-    if (index >= GM_ARENAS_MAX || arena->handle == 0 || server->arena[index].handle != 0 ||
-        (arena->kind == GM_ARENA_SHARED && fd < 0) || arena->bytes == 0 || arena->bytes > GM_ARENA_BYTES_MAX)
-        return GM_EINVAL;
-    struct gm_mapping *map = &server->arena[index];
-    int status = arena_memory(server, map, arena, fd, text);
-    if (status != GM_OK)
-        return status;
-    const uint32_t host = !map->device_memory && server->backend->unmap_needs_stop ? GM_ARENA_HOST : 0u;
-    status = gm_admin_arena_set(&server->admin, arena, map->address, arena->flags | host);
-    if (status != GM_OK) {
-        /* The table was not changed, but a dispatcher that does not answer may still read it later: keep the memory. */
-        snprintf(text, GM_ERROR_TEXT_MAX, "the scheduler did not take the arena");
-        return status;
-    }
-    map->handle = arena->handle;
-    return GM_OK;
+    if (!server->backend->unmap_needs_stop)
+        return true;
+    drop->step = GM_DROP_STOP;
+    server->last_drop_ms = now_ms();
+    if (server->waiting++ == 0)
+        server->first_drop_ms = server->last_drop_ms;
+    return false;
 }
 
-/* Takes the arena out of the table; true when the reply has to wait for a stop. */
-static int arena_drop(struct gm_server *server, uint32_t handle, uint32_t sequence, bool *waits, char *text)
+void gm_server_drop_answer(struct gm_server *server, const struct gm_drop *drop, int status)
 {
-    const uint32_t index = gm_handle_index(handle);
-    *waits = false;
-    if (index >= GM_ARENAS_MAX || server->arena[index].handle != handle || server->arena[index].dropping)
-        return GM_EARENA;
-    struct gm_mapping *map = &server->arena[index];
-    const int status = gm_admin_arena_clear(&server->admin, handle);
-    if (status != GM_OK)
-        return status;
-    if (!map->device_memory && server->backend->unmap_needs_stop) {
-        map->dropping = true;
-        map->drop_sequence = sequence;
-        if (server->drops++ == 0)
-            server->first_drop_ms = now_ms();
-        *waits = true;
-        return GM_OK;
-    }
-    arena_release(server, map, text);
-    return GM_OK;
+    if (drop->answer)
+        (void)reply(server, drop->sequence, status, 0, NULL); /* a closed socket shows at the next receive */
 }
 
+/* The next try for every drop whose jobs were not answered yet. Lanes first: their jobs use the arenas. */
+static void close_drops(struct gm_server *server, char *text)
+{
+    int status = GM_OK;
+    for (uint32_t i = 0; i < GM_LANE_TABLE && server->closing != 0 && status != GM_ETIMEDOUT; i++)
+        if (server->lane[i].drop.step == GM_DROP_JOBS)
+            status = gm_server_lane_close(server, i, text);
+    for (uint32_t i = 0; i < GM_ARENAS_MAX && server->closing != 0 && status != GM_ETIMEDOUT; i++)
+        if (server->arena[i].drop.step == GM_DROP_JOBS)
+            status = gm_server_arena_close(server, &server->arena[i], text);
+}
+
+/* Everything that waited for a stop. */
 static void release_drops(struct gm_server *server, char *text)
 {
-    for (uint32_t i = 0; i < GM_ARENAS_MAX && server->drops != 0; i++) {
-        struct gm_mapping *map = &server->arena[i];
-        if (!map->dropping)
-            continue;
-        const uint32_t sequence = map->drop_sequence;
-        arena_release(server, map, text);
-        server->drops--;
-        (void)reply(server, sequence, GM_OK, 0, ""); /* a closed socket shows at the next receive */
-    }
+    for (uint32_t i = 0; i < GM_LANE_TABLE; i++)
+        if (server->lane[i].drop.step == GM_DROP_STOP)
+            gm_server_lane_release(server, i, text);
+    for (uint32_t i = 0; i < GM_ARENAS_MAX; i++)
+        if (server->arena[i].drop.step == GM_DROP_STOP)
+            gm_server_arena_release(server, &server->arena[i], text);
+    server->waiting = 0;
 }
 
+/* ETIMEDOUT: the stop was asked for, and the next call waits for it again. */
 static int pause_device(struct gm_server *server, char *text)
 {
-    int status = gm_admin_stop(&server->admin, text);
+    const int status = gm_admin_stop(&server->admin, text);
+    server->last_pause_ms = now_ms();
     if (status != GM_OK)
         return status;
+    gm_drill_pause();
     release_drops(server, text);
-    server->last_pause_ms = now_ms();
     return server->backend->start(server->device, text);
 }
 
-int gm_server_housekeeping(struct gm_server *server, char *text)
+/* When the drops that wait are worth a pause: no more have come for a while, and the last pause is a while ago. */
+static uint64_t pause_due(const struct gm_server *server)
 {
-    if (server->drops == 0)
-        return -1;
-    if (!server->backend->running(server->device)) {
-        release_drops(server, text);
-        return -1;
+    const uint64_t quiet = server->last_drop_ms + GM_PAUSE_QUIET_MS, late = server->first_drop_ms + GM_PAUSE_LATE_MS;
+    const uint64_t collected = server->closing != 0 || quiet > late ? late : quiet;
+    const uint64_t allowed = server->last_pause_ms + GM_PAUSE_GAP_MS;
+    return collected > allowed ? collected : allowed;
+}
+
+static int sooner(int a_ms, int b_ms) { return a_ms < 0 ? b_ms : b_ms < 0 || a_ms < b_ms ? a_ms : b_ms; }
+
+int gm_server_housekeeping(struct gm_server *server, int *timeout_ms, char *text)
+{
+    *timeout_ms = -1;
+    const uint64_t now = now_ms();
+    if (server->closing != 0 && now >= server->next_close_ms) {
+        close_drops(server, text);
+        server->next_close_ms = now_ms() + GM_CLOSE_AGAIN_MS;
     }
-    const uint64_t now = now_ms(), due = server->first_drop_ms + GM_PAUSE_COLLECT_MS;
-    const uint64_t allowed = server->last_pause_ms + GM_PAUSE_GAP_MS, when = due > allowed ? due : allowed;
-    if (now < when)
-        return (int)(when - now);
+    if (server->closing != 0)
+        *timeout_ms = GM_CLOSE_AGAIN_MS;
+    if (server->waiting == 0 && !server->admin.stop)
+        return GM_OK;
+    if (!server->backend->running(server->device) && !server->admin.stop) {
+        release_drops(server, text); /* parked: the next doorbell starts it */
+        return GM_OK;
+    }
+    const uint64_t due = pause_due(server);
+    if (now < due) {
+        *timeout_ms = sooner(*timeout_ms, (int)(due - now));
+        return GM_OK;
+    }
     const int status = pause_device(server, text);
-    if (status != GM_OK)
-        fprintf(stderr, "<3>gridmill-device: pause failed status=%d %s\n", status, text);
-    return status == GM_OK ? -1 : (int)GM_PAUSE_GAP_MS;
+    if (status != GM_ETIMEDOUT)
+        return status;
+    fprintf(stderr, "<4>gridmill-device: the device does not stop\n");
+    *timeout_ms = GM_PAUSE_GAP_MS;
+    return GM_OK;
+}
+
+/* Does what the message asks for. wait: the drop answers later. */
+static int handle(struct gm_server *server, struct incoming *in, uint64_t *value, bool *wait, char *text)
+{
+    const struct gm_control *m = &in->message;
+    int status = GM_OK;
+    *wait = false;
+    if (in->fds != wanted_descriptors(m) || in->cut) {
+        snprintf(text, GM_ERROR_TEXT_MAX, "%u descriptors came with a message of type %u", in->fds, m->type);
+        return in->cut && in->fds < wanted_descriptors(m) ? GM_EFDS : GM_EINVAL;
+    }
+    switch (m->type) {
+    case GM_CONTROL_ARENA_ADD:
+        return gm_server_arena_add(server, m, in->fd[0], text);
+    case GM_CONTROL_ARENA_DROP:
+    case GM_CONTROL_LANE_DROP:
+        status = m->type == GM_CONTROL_ARENA_DROP ? gm_server_arena_drop(server, m->u.arena.handle, m->sequence, text)
+                                                  : gm_server_lane_drop(server, m->u.lane.index, m->sequence, text);
+        *wait = status == GM_OK;
+        return status;
+    case GM_CONTROL_LANE_ADD:
+        return gm_server_lane_add(server, &m->u.lane, in->fd, text);
+    case GM_CONTROL_CANCEL:
+        return gm_admin_cancel(&server->admin, m->u.cancel.lane, m->u.cancel.position);
+    case GM_CONTROL_PING:
+        *value = gm_load_relaxed_sys_u64(&server->counters->turns); /* the dispatcher stores it meanwhile */
+        if (server->backend->running(server->device))
+            status = gm_admin_ping(&server->admin, value, GM_PING_CALL_MS);
+        return status;
+    case GM_CONTROL_PAUSE:
+        return pause_device(server, text);
+    case GM_CONTROL_STOP:
+        server->stopping = true;
+        return gm_admin_stop(&server->admin, text);
+    default:
+        return GM_EMETHOD;
+    }
 }
 
 int gm_server_receive(struct gm_server *server, char *text)
 {
-    struct gm_control m;
-    int fd = -1;
-    int status = receive_message(server->control_fd, &m, &fd);
-    bool waits = false;
+    struct incoming in;
     uint64_t value = 0;
+    bool wait = true;
     text[0] = 0;
-    if (status != GM_OK) {
-        if (fd >= 0)
-            close(fd);
+    int status = receive_message(server->control_fd, &in);
+    const bool received = status == GM_OK;
+    if (received)
+        status = handle(server, &in, &value, &wait, text);
+    for (uint32_t i = 0; i < in.fds; i++)
+        if (in.fd[i] >= 0)
+            close(in.fd[i]);
+    if (!received)
         return status;
+    return wait ? GM_OK : reply(server, in.message.sequence, status, value, text);
+}
+
+int gm_server_run(struct gm_server *server, char *text)
+{
+    int status = GM_OK;
+    while (status == GM_OK && !server->stopping) {
+        struct pollfd p[2] = {{.fd = server->control_fd, .events = POLLIN},
+                              {.fd = server->backend->event_fd(server->device), .events = POLLIN}};
+        int timeout;
+        status = gm_server_housekeeping(server, &timeout, text);
+        if (status == GM_OK)
+            status = server->backend->check(server->device, text);
+        if (status != GM_OK)
+            break;
+        /* A device that dies says nothing; one that sleeps is left alone. */
+        if (p[1].fd >= 0 && server->backend->running(server->device))
+            timeout = sooner(timeout, GM_LOOK_MS);
+        if (poll(p, 2, timeout) < 0 && errno != EINTR)
+            return GM_ESYSTEM;
+        gm_drill_counts(0, gm_load_relaxed_sys_u64(&server->counters->completed));
+        if (p[1].revents)
+            status = server->backend->service(server->device, text);
+        if (status == GM_OK && p[0].revents)
+            status = gm_server_receive(server, text);
     }
-    switch (m.type) {
-    case GM_CONTROL_ARENA_ADD:
-        status = arena_add(server, &m.u.arena, fd, text);
-        break;
-    case GM_CONTROL_ARENA_DROP:
-        status = arena_drop(server, m.u.arena.handle, m.sequence, &waits, text);
-        break;
-    case GM_CONTROL_CANCEL:
-        status = gm_admin_cancel(&server->admin, 0, m.u.position);
-        break;
-    case GM_CONTROL_PING:
-        value = gm_load_relaxed_sys_u64(&server->counters->turns); /* the dispatcher stores it meanwhile */
-        if (server->backend->running(server->device))
-            status = gm_admin_ping(&server->admin, &value, GM_PING_CALL_MS);
-        break;
-    case GM_CONTROL_PAUSE:
-        status = pause_device(server, text);
-        break;
-    case GM_CONTROL_STOP:
-        status = gm_admin_stop(&server->admin, text);
-        server->stopping = true;
-        break;
-    default:
-        status = GM_EMETHOD;
-        break;
-    }
-    if (fd >= 0)
-        close(fd);
-    return waits ? GM_OK : reply(server, m.sequence, status, value, text);
+    return status;
 }

@@ -9,9 +9,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "bells.h"
 #include "cpu.h"
 #include "core/init.h"
 
@@ -70,6 +72,11 @@ static void cpu_close(struct gm_device *device)
     release(core->workspace, core->workspace_bytes);
     release(core->counters, sizeof *core->counters);
     release(core->saved, sizeof *core->saved);
+    if (device->ring_fd >= 0) {
+        gm_bells_drop(device->bells_fd, device->ring_fd);
+        close(device->ring_fd);
+    }
+    gm_wakes_destroy(&device->wakes);
     free(device->workers);
     free(device);
 }
@@ -112,6 +119,7 @@ static int make_core(struct gm_device *device, const struct gm_device_config *co
         return fail(text, GM_ENOMEM, "scheduler memory", errno);
     uint8_t *region = config->region;
     core->workers_words = (struct gm_granule *)(void *)(region + gm_region_workers_offset());
+    core->lane_notes = (struct gm_lane_note *)(void *)(region + gm_region_notes_offset());
     core->device_counters = &((struct gm_region_header *)(void *)region)->counters;
     core->admin_header = (struct gm_lane_header *)(void *)(region + gm_region_admin_offset());
     core->admin_sq = (const struct gm_desc_slot *)(void *)(region + gm_region_admin_offset() + gm_lane_sq_offset());
@@ -155,11 +163,16 @@ static int cpu_open(const struct gm_device_config *config, struct gm_device **ou
         free(device);
         return fail(text, GM_ESIZE, "more than 256 workers", 0);
     }
-    device->doorbell_fd = config->doorbell_fd;
-    device->wake_fd = config->wake_fd;
+    device->bells_fd = config->bells_fd;
+    device->ring_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    gm_wakes_init(&device->wakes, config->wake_fd);
     device->spin_ns = here > 2 ? GM_CPU_SPIN_NS : 0; /* with two processors a spinning thread stands in the way */
     device->workers = calloc(workers, sizeof *device->workers);
-    int status = device->workers ? make_core(device, config, workers, text) : fail(text, GM_ENOMEM, "workers", errno);
+    int status = device->ring_fd >= 0 && gm_bells_add(device->bells_fd, device->ring_fd) == GM_OK
+                     ? GM_OK
+                     : fail(text, GM_ESYSTEM, "doorbells", errno);
+    if (status == GM_OK)
+        status = device->workers ? make_core(device, config, workers, text) : fail(text, GM_ENOMEM, "workers", errno);
     if (status != GM_OK) {
         cpu_close(device);
         return status;
@@ -216,13 +229,15 @@ static int cpu_start(struct gm_device *device, char *text)
 
 static int cpu_kick(struct gm_device *device, char *text)
 {
-    const uint64_t one = 1;
     if (device->live == 0)
         return cpu_start(device, text);
-    if (write(device->doorbell_fd, &one, sizeof one) < 0 && errno != EAGAIN)
-        return fail(text, GM_ESYSTEM, "doorbell", errno);
+    gm_cpu_wake_dispatcher(device);
     return GM_OK;
 }
+
+static void cpu_lane_wake(struct gm_device *device, uint32_t lane, int fd) { gm_wakes_set(&device->wakes, lane, fd); }
+
+static int cpu_check(struct gm_device *device, char *text) { return (void)device, (void)text, GM_OK; }
 
 static int cpu_map(struct gm_device *device, void *host, uint64_t bytes, uint64_t *address, char *text)
 {
@@ -266,6 +281,8 @@ const struct gm_backend gm_backend_cpu = {
     .running = cpu_running,
     .join = cpu_join,
     .kick = cpu_kick,
+    .lane_wake = cpu_lane_wake,
+    .check = cpu_check,
     .map = cpu_map,
     .unmap = cpu_unmap,
     .unmap_needs_stop = false,

@@ -1,26 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The dispatcher thread of the CPU device: turns of device/core, and sleep on the doorbell when a turn says park.
+ * The dispatcher thread of the CPU device: turns of device/core, and sleep on the doorbells when a turn says park.
  */
-#include <errno.h>
 #include <linux/futex.h>
-#include <poll.h>
 #include <sched.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "bells.h"
 #include "cpu.h"
 #include "core/turn.h"
+#include "drill.h"
+
+void gm_cpu_wake_dispatcher(struct gm_device *device)
+{
+    const uint64_t one = 1;
+    if (write(device->ring_fd, &one, sizeof one) < 0) {
+        /* Full after 2^64 - 2 rings. */
+    }
+}
 
 void gm_cpu_ring(struct gm_device *device)
 {
     gm_fence_sys(); /* pairs with the fence in gm_park: the push before, the flag after */
-    if (gm_load_relaxed_sys_u32(&device->core.admin_header->asleep)) {
-        const uint64_t one = 1;
-        if (write(device->doorbell_fd, &one, sizeof one) < 0) {
-            /* EAGAIN: the counter is full, so it is readable, which is all that matters. */
-        }
-    }
+    if (gm_load_relaxed_sys_u32(&device->core.admin_header->asleep))
+        gm_cpu_wake_dispatcher(device);
 }
 
 /* Wakes the workers that sleep on the slots just published. */
@@ -42,23 +47,11 @@ static void wake_workers(struct gm_device *device, uint64_t from, uint64_t to)
     }
 }
 
-static void wake_client(struct gm_device *device)
+static void wake_clients(struct gm_device *device, struct gm_disp *d)
 {
-    const uint64_t one = 1;
-    if (write(device->wake_fd, &one, sizeof one) < 0) {
-        /* as in gm_cpu_ring */
-    }
-}
-
-static void sleep_on_doorbell(struct gm_device *device)
-{
-    struct pollfd p = {.fd = device->doorbell_fd, .events = POLLIN};
-    uint64_t count;
-    while (poll(&p, 1, -1) < 0 && errno == EINTR) {
-    }
-    if (read(device->doorbell_fd, &count, sizeof count) < 0) {
-        /* EAGAIN: nothing to clear; the next turn looks anyway. */
-    }
+    gm_wakes_ring(&device->wakes, d->wake_lanes);
+    memset(d->wake_lanes, 0, sizeof d->wake_lanes);
+    d->wake = 0;
 }
 
 void *gm_cpu_dispatcher(void *arg)
@@ -73,14 +66,14 @@ void *gm_cpu_dispatcher(void *arg)
         const uint64_t published = d->published;
         const enum gm_turn_result result = gm_turn(core, d, &fetch);
         wake_workers(device, published, d->published);
-        if (d->wake) {
-            d->wake = 0;
-            wake_client(device);
-        }
+        gm_drill_counts(d->counters.started, d->counters.completed);
+        if (d->wake)
+            wake_clients(device, d);
         if (result == GM_TURN_STOP)
             break;
         if (result == GM_TURN_PARK) {
-            sleep_on_doorbell(device);
+            gm_drill_park();
+            (void)gm_bells_wait(device->bells_fd, -1);
             gm_park_flag(core, d, 0);
             gm_turn_begin(core, d, &fetch);
             d->counters.parks++;

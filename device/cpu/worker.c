@@ -15,6 +15,7 @@
 #include "cpu.h"
 #include "core/draw.h"
 #include "core/journal.h"
+#include "drill.h"
 #include "run.h"
 
 /* The half of a ticket slot that carries the lap; a worker sleeps on it. */
@@ -87,7 +88,7 @@ static void finish_phase(struct gm_device *device, struct gm_run *run, struct gm
         gm_arrive_next_phase(&device->core, entry, job);
     } else {
         gm_complete(job, run->result, status);
-        gm_inbox_push(&device->core, GM_INBOX_DONE, job->entry);
+        gm_inbox_push(&device->core, gm_inbox_answered(status), job->entry);
     }
     gm_cpu_ring(device);
 }
@@ -104,6 +105,7 @@ static void run_share(struct gm_worker *w, uint64_t slot)
     }
     const uint64_t begin = gm_now_ns();
     gm_journal_worker(core, w->index, w->busy_ns, job.lane + 1u, job.position);
+    gm_drill_job(job.lane, job.position);
     op_share(&run);
     if (gm_arrive(entry, &job))
         finish_phase(w->device, &run, entry);

@@ -9,9 +9,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "cuda/gpu.h"
+
+/* A killed process lets go of its files only when the driver has torn its context down, measured 0.5 to 1.5 s on an
+ * otherwise idle machine: whoever starts over a dead daemon's socket has to outlast that. Well below GM_HELLO_MS. */
+#define GM_LOCK_WAIT_MS 8000u
+#define GM_LOCK_LOOK_MS 10u
 
 int gm_gpu_fail(char *text, int status, const char *what, cudaError_t error)
 {
@@ -26,26 +32,54 @@ static void uuid_text(const cudaUUID_t *uuid, char *text, size_t size)
              b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13], b[14], b[15]);
 }
 
-/* Held until the process ends. In a folder that everybody may write, so the name is opened before it is created. */
-static int lock(struct gm_device *device, const char *uuid, char *text)
+/* The lock file, in a folder that everybody may write: so the name is opened before it is created. */
+static int open_lock(const char *uuid, char *path, size_t size)
 {
-    char path[128];
     static const char *const folders[] = {"/run/lock", "/tmp"};
     int fd = -1;
     for (unsigned i = 0; i < 2 && fd < 0; i++) {
-        snprintf(path, sizeof path, "%s/gridmill-%s.lock", folders[i], uuid);
+        snprintf(path, size, "%s/gridmill-%s.lock", folders[i], uuid);
         fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
         if (fd < 0 && errno == ENOENT)
             fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
     }
+    return fd;
+}
+
+/* Tries for as long as a process that is being killed may still hold it. */
+static bool take_lock(int fd)
+{
+    const struct timespec nap = {0, GM_LOCK_LOOK_MS * 1000000};
+    for (unsigned waited = 0; flock(fd, LOCK_EX | LOCK_NB) != 0; waited += GM_LOCK_LOOK_MS) {
+        if (errno != EINTR && (errno != EWOULDBLOCK || waited >= GM_LOCK_WAIT_MS))
+            return false;
+        nanosleep(&nap, NULL);
+    }
+    return true;
+}
+
+/* Held until the process ends; says whose it is. */
+static int lock(struct gm_device *device, const char *uuid, char *text)
+{
+    char path[128], pid[16] = "?";
+    const int fd = open_lock(uuid, path, sizeof path);
     if (fd < 0) {
         snprintf(text, GM_ERROR_TEXT_MAX, "lock file %s: %s", path, strerror(errno));
         return GM_ESYSTEM;
     }
-    if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+    if (!take_lock(fd)) {
+        const ssize_t got = errno == EWOULDBLOCK ? pread(fd, pid, sizeof pid - 1u, 0) : 0;
+        if (got > 0)
+            pid[got] = 0, pid[strcspn(pid, "\n")] = 0;
         close(fd);
-        snprintf(text, GM_ERROR_TEXT_MAX, "another gridmill owns %.40s (lock file %.80s)", uuid, path);
+        snprintf(text, GM_ERROR_TEXT_MAX, "another gridmill-device (pid %s) owns this GPU (lock %.80s)", pid, path);
         return GM_EBUSY;
+    }
+    const int length = snprintf(pid, sizeof pid, "%ld\n", (long)getpid());
+    if (ftruncate(fd, 0) != 0 || pwrite(fd, pid, (size_t)length, 0) != length) {
+        snprintf(text, GM_ERROR_TEXT_MAX, "lock file %s: %s", path, strerror(errno));
+        close(fd);
+        return GM_ESYSTEM;
     }
     device->lock_fd = fd;
     return GM_OK;
@@ -75,13 +109,29 @@ static int find(const char *name, int count, int *ordinal, char *text)
     return GM_ENODEVICE;
 }
 
+/* CUDA calls a driver that is missing one that is too old. */
+static int no_gpu(char *text, cudaError_t error)
+{
+    int driver = 0, runtime = 0;
+    if (error != cudaErrorInsufficientDriver)
+        return gm_gpu_fail(text, GM_ENODEVICE, "no usable GPU", error);
+    (void)cudaDriverGetVersion(&driver);
+    (void)cudaRuntimeGetVersion(&runtime);
+    if (driver == 0)
+        snprintf(text, GM_ERROR_TEXT_MAX, "no NVIDIA driver is installed");
+    else
+        snprintf(text, GM_ERROR_TEXT_MAX, "the NVIDIA driver is for CUDA %d.%d, and this program for %d.%d",
+                 driver / 1000, driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10);
+    return GM_ENODEVICE;
+}
+
 int gm_gpu_choose(struct gm_device *device, const char *name, char *text)
 {
     int count = 0;
     char uuid[48];
     const cudaError_t error = cudaGetDeviceCount(&count);
     if (error != cudaSuccess)
-        return gm_gpu_fail(text, GM_ENODEVICE, "no usable GPU", error);
+        return no_gpu(text, error);
     int status = find(name, count, &device->ordinal, text);
     if (status != GM_OK)
         return status;

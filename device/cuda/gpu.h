@@ -11,6 +11,7 @@
 
 #include "backend.h"
 #include "cuda/kernel.h"
+#include "wakes.h"
 
 /* Driver calls that the runtime does not wrap, found through it, so that nothing links libcuda. */
 struct gm_driver {
@@ -29,17 +30,18 @@ struct gm_device {
     void *workspace;
     /* host memory */
     uint8_t *region;          /* registered */
-    uint32_t *checkin, *wake; /* pinned and mapped */
+    uint32_t *checkin, *wake, *wake_lanes; /* pinned and mapped */
     const struct gm_lane_header *admin_header;
     uint32_t blocks, shared_bytes, launch, bulk;
     bool resident;   /* launched and not yet joined */
     bool wake_armed; /* a stream waits for wake == wake_next */
     uint32_t wake_next;
-    uint32_t wake_seen; /* the word when the daemon was last told; stored by the host function before it rings */
-    int daemon_wake_fd; /* written by the wake host function, for gridmilld */
-    int doorbell_fd;
+    uint32_t wake_seen; /* the word when sleepers were last told; stored by the host function before it notifies */
+    uint32_t wake_told[GM_LANE_TABLE]; /* wake_lanes at that time; the host function's */
+    struct gm_wakes wakes;
+    int bells_fd;
     int notice_fd; /* written by both host functions, for service() */
-    int epoll_fd;  /* notice and doorbell together: what event_fd() returns */
+    int epoll_fd;  /* notice and bells together: what event_fd() returns */
 };
 
 int gm_gpu_fail(char *text, int status, const char *what, cudaError_t error);
@@ -57,9 +59,11 @@ int gm_gpu_unmap(struct gm_device *device, void *host, uint64_t bytes, char *tex
 int gm_gpu_alloc(struct gm_device *device, uint64_t bytes, uint64_t *address, char *text);
 void gm_gpu_free(struct gm_device *device, uint64_t address);
 
-/* wake.c: a sleeping gridmilld is woken with nobody polling. */
+/* wake.c: sleepers are woken with nobody polling. */
 int gm_wake_arm(struct gm_device *device, char *text);
 /* Before anything is freed or unregistered: a pending wait would hang that call. */
 int gm_wake_drain(struct gm_device *device, char *text);
+/* After a notice: arms the next wait when the last one is over. */
+int gm_wake_service(struct gm_device *device, char *text);
 
 #endif

@@ -26,9 +26,52 @@ static __device__ void copy_disp(struct gm_disp *to, const struct gm_disp *from)
     __syncthreads();
 }
 
+/* Notes which lanes have a sleeper to wake, and counts: the host's stream waits for the count. count: of this kernel's
+ * wakes and all before, kept here because a look at the word would be a trip over the bus. Whole warp; a call, because
+ * it is rare. */
+static __device__ __noinline__ void tell(const struct gm_launch *launch, struct gm_disp *d, uint32_t *count)
+{
+    const uint32_t next = *count + 1u;
+    for (uint32_t word = gm_lane_id(); word < GM_LANE_WORDS; word += GM_WARP) {
+        for (uint32_t bits = d->wake_lanes[word]; bits != 0; bits &= bits - 1u)
+            gm_store_relaxed_sys_u32(&launch->wake_lanes[word * 32u + gm_lowest_one(bits)], next);
+        d->wake_lanes[word] = 0;
+    }
+    gm_syncwarp();
+    if (gm_lane_id() == 0) {
+        d->wake = 0;
+        *count = next;
+        /* Release: the completions that the sleepers are woken for, and their lanes, come first. */
+        gm_store_release_sys_u32(launch->wake, next);
+    }
+    gm_syncwarp();
+}
+
+#ifdef GM_DRILLS
+/* drill.c; here for the dispatcher and the workers of a GPU. */
+static __device__ void drill_turn(const struct gm_drill *drill, const struct gm_disp *d)
+{
+    while (drill->kind == GM_DRILL_STALL_DISPATCHER_AFTER && d->counters.started >= drill->at)
+        __nanosleep(1000);
+}
+
+static __device__ void drill_job(const struct gm_drill *drill, const struct gm_job *job)
+{
+    if (job->lane == GM_LANE_TABLE - 1u || job->position < drill->at)
+        return;
+    if (drill->kind == GM_DRILL_ABORT_IN_JOB)
+        *(volatile uint32_t *)8 = 1;
+    else if (drill->kind == GM_DRILL_TRAP_IN_JOB)
+        __trap();
+}
+#endif
+
 static __device__ void dispatch(const struct gm_launch *launch, struct gm_disp *d)
 {
+    __shared__ uint32_t wakes;
     const struct gm_core *core = &launch->core;
+    if (threadIdx.x == 0)
+        wakes = gm_load_relaxed_sys_u32(launch->wake);
     copy_disp(d, core->saved);
     if (threadIdx.x < GM_WARP) {
         if (threadIdx.x == 0) {
@@ -40,24 +83,23 @@ static __device__ void dispatch(const struct gm_launch *launch, struct gm_disp *
         gm_turn_begin(core, d, &fetch);
         for (;;) {
             const enum gm_turn_result result = gm_turn(core, d, &fetch);
-            if (d->wake && threadIdx.x == 0) {
-                d->wake = 0;
-                /* Release: the completions that the sleeper is woken for come first. */
-                gm_store_release_sys_u32(launch->wake, gm_load_relaxed_sys_u32(launch->wake) + 1u);
-            }
-            gm_syncwarp();
+#ifdef GM_DRILLS
+            drill_turn(&launch->drill, d);
+#endif
+            if (d->wake)
+                tell(launch, d, &wakes);
             if (result == GM_TURN_STOP)
                 break;
             if (result == GM_TURN_PARK) {
                 if (threadIdx.x == 0)
                     d->counters.parks++;
                 gm_syncwarp();
-                while (!gm_stop_publish(core, d)) {
+                while (!gm_stop_publish(&d->core, d)) {
                 } /* nothing is in flight, so the acknowledgements are on their way */
                 break;
             }
         }
-        gm_counters_store(core, d);
+        gm_counters_store(&d->core, d);
     }
     __syncthreads();
     copy_disp(core->saved, d);
@@ -169,7 +211,7 @@ static __device__ void finish(const struct gm_core *core, struct worker *w)
             gm_arrive_next_phase(core, entry, job);
         } else {
             gm_complete(job, w->run.result, status);
-            gm_inbox_push(core, GM_INBOX_DONE, job->entry);
+            gm_inbox_push(core, gm_inbox_answered(status), job->entry);
         }
     }
 }
@@ -195,6 +237,9 @@ static __device__ void work(const struct gm_launch *launch, struct worker *w)
             begin = gm_now_ns();
         if (threadIdx.x == GM_WARP) /* not of the first warp, whose way is the longest */
             gm_journal_worker(core, worker, w->busy_ns, w->job.lane + 1u, w->job.position);
+#ifdef GM_DRILLS
+        drill_job(&launch->drill, &w->job);
+#endif
         op_share(w->job.op, &w->run);
         __syncthreads();
         finish(core, w);

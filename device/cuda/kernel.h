@@ -6,6 +6,7 @@
 #define GM_CUDA_KERNEL_H
 
 #include "core/core.h"
+#include "drill.h"
 #include "ops/run.cuh"
 
 /* Blocks an SM and registers a thread, beside GM_CUDA_THREADS. Measured shapes stand in SHAPES.md beside this file. */
@@ -19,9 +20,13 @@
 struct gm_launch {
     struct gm_core core;
     uint32_t *checkin; /* host memory, one word per block: the launch number once the block is resident */
-    uint32_t *wake;    /* host memory: counts wakes of the daemon; a stream waits for it */
+    uint32_t *wake;    /* host memory: counts times that sleepers are to be woken; a stream waits for it */
+    uint32_t *wake_lanes; /* host memory, one word per lane: what wake counted when its client was last to be woken */
     uint32_t launch;   /* number of this launch */
     uint32_t bulk;     /* bulk copies may be used */
+#ifdef GM_DRILLS
+    struct gm_drill drill;
+#endif
 };
 
 #ifdef __cplusplus

@@ -104,6 +104,7 @@ static int map_region(struct gm_device *device, void *host, char *text)
     struct gm_core *core = &device->core;
     const uint64_t admin = region + gm_region_admin_offset();
     core->workers_words = (struct gm_granule *)(uintptr_t)(region + gm_region_workers_offset());
+    core->lane_notes = (struct gm_lane_note *)(uintptr_t)(region + gm_region_notes_offset());
     core->device_counters =
         (struct gm_device_counters *)(uintptr_t)(region + offsetof(struct gm_region_header, counters));
     core->admin_header = (struct gm_lane_header *)(uintptr_t)admin;
@@ -115,12 +116,13 @@ static int map_region(struct gm_device *device, void *host, char *text)
 
 static int make_host_words(struct gm_device *device, char *text)
 {
-    const size_t bytes = device->blocks * sizeof(uint32_t) + 256u;
+    const size_t words = (device->blocks + 63u) / 32u * 32u, bytes = (words + 32u + GM_LANE_TABLE) * sizeof(uint32_t);
     const cudaError_t error = cudaHostAlloc((void **)&device->checkin, bytes, cudaHostAllocMapped);
     if (error != cudaSuccess)
         return gm_gpu_fail(text, GM_ENOMEM, "check-in words", error);
     memset(device->checkin, 0, bytes);
-    device->wake = device->checkin + (device->blocks + 63u) / 32u * 32u;
+    device->wake = device->checkin + words;
+    device->wake_lanes = device->wake + 32;
     device->wake_next = 1;
     return GM_OK;
 }
@@ -167,6 +169,9 @@ void gm_gpu_release(struct gm_device *device)
         (void)cudaHostUnregister(device->region);
     if (device->checkin)
         (void)cudaFreeHost(device->checkin);
-    (void)cudaFree(device->tables);
-    (void)cudaFree(device->workspace);
+    /* Freeing nothing is a first CUDA call too: it would make a context on a GPU that is somebody else's. */
+    if (device->tables)
+        (void)cudaFree(device->tables);
+    if (device->workspace)
+        (void)cudaFree(device->workspace);
 }

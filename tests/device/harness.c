@@ -18,6 +18,8 @@
 
 #include <cmocka.h>
 
+#include "bells.h"
+
 #define LOOKS 2000u
 
 uint64_t gm_harness_now_ms(void)
@@ -110,9 +112,11 @@ void gm_harness_open(struct gm_harness *h, const struct gm_device_config *config
     header_fill((struct gm_lane_header *)(void *)(h->region + gm_region_admin_offset()), log2_of(GM_ADMIN_SLOTS), 0);
     h->doorbell_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     h->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    assert_true(h->doorbell_fd >= 0 && h->wake_fd >= 0);
+    h->bells_fd = gm_bells_open();
+    assert_true(h->doorbell_fd >= 0 && h->wake_fd >= 0 && h->bells_fd >= 0);
+    assert_int_equal(gm_bells_add(h->bells_fd, h->doorbell_fd), GM_OK);
     c.region = h->region;
-    c.doorbell_fd = h->doorbell_fd;
+    c.bells_fd = h->bells_fd;
     c.wake_fd = h->wake_fd;
     if (!c.device)
         c.device = gm_harness_is_cuda() ? "cuda:0" : "cpu";
@@ -144,6 +148,7 @@ void gm_harness_close(struct gm_harness *h)
     }
     h->backend->close(h->device);
     munmap(h->region, gm_region_bytes());
+    close(h->bells_fd);
     close(h->doorbell_fd);
     close(h->wake_fd);
 }
@@ -163,9 +168,9 @@ void gm_harness_lane_open(struct gm_harness *h, struct gm_harness_lane *lane, ui
     lane->slots_log2 = slots_log2;
     lane->position = start;
     header_fill(lane->header, slots_log2, start);
-    const int status =
-        gm_admin_lane_open(&h->admin, index, address, address + lane_bytes, lane->header, GM_HARNESS_SESSION);
-    assert_int_equal(status, GM_OK);
+    const struct gm_control_lane open = {
+        .index = index, .session = GM_HARNESS_SESSION, .slots_log2 = slots_log2, .start = start};
+    assert_int_equal(gm_admin_lane_open(&h->admin, &open, address, address + lane_bytes), GM_OK);
 }
 
 void gm_harness_arena_open(struct gm_harness *h, struct gm_harness_arena *arena, uint64_t bytes, bool on_device)

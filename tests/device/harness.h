@@ -22,7 +22,7 @@ struct gm_harness {
     struct gm_control_hello hello;
     struct gm_admin admin;
     uint8_t *region;
-    int doorbell_fd, wake_fd;
+    int doorbell_fd, bells_fd, wake_fd; /* the doorbell is among the bells */
     uint32_t arenas, maps;
     struct {
         void *host; /* NULL: device memory */

@@ -6,6 +6,7 @@
 #ifndef GM_TESTS_MATRIX_H
 #define GM_TESTS_MATRIX_H
 
+#include "crew.h"
 #include "harness.h"
 #include "oracle.h"
 
@@ -39,6 +40,7 @@ struct gm_seat {
     uint8_t *copy, *answer; /* of the input; the oracle's output */
     uint64_t in_offset, out_offset, in_bytes, out_bytes, position;
     uint64_t result; /* as the device answered */
+    struct gm_task task; /* gm_seat_fill on a crew */
 };
 
 uint64_t gm_random(uint64_t *state);
@@ -51,7 +53,10 @@ void gm_case_choose(struct gm_case *c);
 /* Room for inputs and outputs of so many bytes; on_device: jobs run in device memory and data travels by copy jobs. */
 void gm_seat_open(struct gm_seat *seat, struct gm_harness_lane *lane, uint64_t bytes, bool on_device);
 void gm_seat_close(struct gm_seat *seat);
-/* Data, canaries, poison and the expected answer. */
+/* Where the case's data goes; then the data, canaries, poison and the expected answer, on any thread. */
+void gm_seat_place(struct gm_seat *seat, const struct gm_case *c);
+void gm_seat_fill(void *seat);
+/* Both, here. */
 void gm_seat_prepare(struct gm_seat *seat, const struct gm_case *c);
 void gm_seat_submit(struct gm_seat *seat);
 /* Waits for the answer and compares; fails the test with the case's description. */

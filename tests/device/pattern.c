@@ -7,12 +7,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "crew.h"
 #include "matrix.h"
+
+#define RANDOM_STEP UINT64_C(0x9e3779b97f4a7c15)
+#define FILL_ALONE  (UINT64_C(1) << 24) /* elements that one thread fills in no time */
 
 /* splitmix64 */
 uint64_t gm_random(uint64_t *state)
 {
-    uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
+    uint64_t z = *state += RANDOM_STEP;
     z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
     z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
     return z ^ z >> 31;
@@ -61,7 +65,7 @@ static uint64_t ordinary(uint32_t dtype, uint64_t r)
 {
     if (gm_dtype_kind(dtype) != 'f')
         return r;
-    return bits_of(dtype, ldexp((double)(int64_t)r, -63) * pow(2.0, (double)(r % 21u)));
+    return bits_of(dtype, ldexp((double)(int64_t)r, (int)(r % 21u) - 63));
 }
 
 static uint64_t ramp(const uint32_t dtype, uint64_t i, uint64_t n)
@@ -73,16 +77,27 @@ static uint64_t ramp(const uint32_t dtype, uint64_t i, uint64_t n)
     return gm_dtype_kind(dtype) == 'i' ? i - n / 2 : i;
 }
 
-void gm_pattern_fill(void *data, uint64_t n, uint32_t dtype, enum gm_pattern pattern, uint64_t seed)
+struct fill {
+    uint8_t *data;
+    uint64_t n, seed;
+    uint32_t dtype, parts;
+    enum gm_pattern pattern;
+};
+
+/* One part of a fill. The state of the generator moves by the same step for each element. */
+static void fill_part(void *context, uint32_t index)
 {
-    const uint32_t bytes = gm_dtype_bytes(dtype);
-    uint64_t state = seed;
+    const struct fill *f = context;
+    const uint32_t dtype = f->dtype, bytes = gm_dtype_bytes(dtype);
+    const uint64_t n = f->n, begin = n / f->parts * index, end = index + 1u == f->parts ? n : begin + n / f->parts;
+    uint64_t state = f->seed;
     const bool with_nans = gm_random(&state) & 1u;
     const uint64_t one = gm_random(&state), two = gm_random(&state);
-    for (uint64_t i = 0; i < n; i++) {
+    state += begin * RANDOM_STEP;
+    for (uint64_t i = begin; i < end; i++) {
         const uint64_t r = gm_random(&state);
         uint64_t v = 0;
-        switch (pattern) {
+        switch (f->pattern) {
         case GM_PATTERN_RANDOM:
             v = ordinary(dtype, r);
             break;
@@ -108,8 +123,15 @@ void gm_pattern_fill(void *data, uint64_t n, uint32_t dtype, enum gm_pattern pat
             v = bits_of(dtype, (double)(r % 300u) - (gm_dtype_kind(dtype) == 'u' ? 0.0 : 40.0));
             break;
         }
-        memcpy((uint8_t *)data + i * bytes, &v, bytes); /* the low bytes: little endian, as everything here */
+        memcpy(f->data + i * bytes, &v, bytes); /* the low bytes: little endian, as everything here */
     }
+}
+
+void gm_pattern_fill(void *data, uint64_t n, uint32_t dtype, enum gm_pattern pattern, uint64_t seed)
+{
+    const uint32_t parts = n < FILL_ALONE ? 1u : gm_crew_processors();
+    struct fill fill = {data, n, seed, dtype, parts, pattern};
+    gm_crew_parallel(parts, fill_part, &fill);
 }
 
 static const struct {

@@ -17,7 +17,14 @@
 
 #define SLOTS        GM_LANE0_SLOTS
 #define RING_EVERY   16u    /* descriptors between two publications to the checker */
-#define WINDOW_EVERY 8192u  /* jobs between two changes of the window */
+#define TELL_EVERY   8u     /* answers between two publications to the submitter */
+/* A window is kept for so many times its size, and at most for so many jobs: a narrow one costs a round trip a job, and
+ * would have most of the time if it had as many jobs as a wide one. */
+#define WINDOW_LAPS  64u
+#define WINDOW_MOST  8192u
+#define CLOCK_EVERY  8192u  /* jobs between two looks at the clock */
+#define TELL_NS      UINT64_C(10000000000)
+#define LINE         64u    /* what two threads write stands on lines of their own */
 #define RETURNS      1024u  /* regions on their way from the checker to the submitter */
 /* Sixteen laps before the lap wraps to 0: by then every completion slot has been written, as after 2^32 laps. */
 #define LANE_START   (UINT64_C(0xffffffef) << 12)
@@ -34,20 +41,27 @@ struct soak {
     struct gm_bed *bed;
     struct soak_mix *mix;
     uint64_t jobs, deadline_ns, seed;
-    uint64_t head; /* submitter: published positions end here */
-    uint64_t tail; /* checker: answered and looked at */
-    uint64_t returned, taken; /* regions: pushed by the checker, popped by the submitter */
+    uint32_t failed;
+    /* written by the submitter */
+    __attribute__((aligned(LINE))) uint64_t head; /* published positions end here */
+    uint32_t done;
+    __attribute__((aligned(LINE))) struct flight flight[SLOTS];
+    /* written by the checker */
+    __attribute__((aligned(LINE))) uint64_t tail; /* answered and looked at */
+    __attribute__((aligned(LINE))) uint64_t returned; /* regions pushed for the submitter */
     uint32_t returns[RETURNS]; /* region | SOAK_CHECK when its content is still to be checked */
-    uint32_t done, failed;
-    struct flight flight[SLOTS];
-    struct gm_granule seen[SLOTS]; /* checker: completions as they were read; must stay until the slot is reused */
+    __attribute__((aligned(LINE))) struct gm_granule seen[SLOTS]; /* completions as they were read; must stay until the
+                                                                   * slot is reused */
     /* submitter's own */
+    __attribute__((aligned(LINE))) uint64_t taken; /* regions popped */
+    uint64_t tail_seen, told_ns;
     uint16_t free_region[2][SOAK_REGIONS];
     uint32_t free_regions[2];
     uint16_t region_job[SOAK_REGIONS];
-    uint64_t submitted, nothings, refusals, outputs, checks, slots_used;
+    uint64_t submitted, nothings, outputs, checks;
     /* checker's own */
-    uint64_t answered, accepted, refused;
+    __attribute__((aligned(LINE))) uint64_t answered;
+    uint64_t accepted, refused;
 };
 
 static void fail(struct soak *s) { gm_store_release_sys_u32(&s->failed, 1); }
@@ -118,7 +132,6 @@ static void put_next(struct soak *s, uint64_t *random)
     struct flight f = {index, SOAK_NO_REGION, 0};
     if (job->out_words == 0) {
         s->nothings += index == 0;
-        s->refusals += job->status != GM_OK;
         put(s, job->words, f);
         return;
     }
@@ -137,6 +150,14 @@ static void put_next(struct soak *s, uint64_t *random)
     put(s, words, f);
 }
 
+/* Whether so many positions would be in flight with another job, which may take two. */
+static bool room_in(struct soak *s, uint64_t window)
+{
+    if (s->bed->position + 2u - s->tail_seen > window)
+        s->tail_seen = __atomic_load_n(&s->tail, __ATOMIC_ACQUIRE);
+    return s->bed->position + 2u - s->tail_seen <= window;
+}
+
 static void take_returns(struct soak *s, uint64_t *random)
 {
     const uint64_t returned = __atomic_load_n(&s->returned, __ATOMIC_ACQUIRE);
@@ -144,7 +165,7 @@ static void take_returns(struct soak *s, uint64_t *random)
         const uint32_t r = s->returns[s->taken % RETURNS];
         const uint16_t region = (uint16_t)r;
         if (r & SOAK_CHECK) {
-            if (s->bed->position + 1u - __atomic_load_n(&s->tail, __ATOMIC_ACQUIRE) > SLOTS)
+            if (!room_in(s, SLOTS))
                 return;
             put_check(s, region, random);
         } else {
@@ -162,10 +183,17 @@ static uint64_t choose_window(uint64_t *random)
     return (UINT64_C(1) << log2) - (r >> 32) % (UINT64_C(1) << (log2 - 1u));
 }
 
-static bool submit_more(const struct soak *s)
+static bool submit_more(struct soak *s)
 {
-    return s->submitted < s->jobs && (s->deadline_ns == 0 || (s->submitted % WINDOW_EVERY != 0) ||
-                                      gm_bed_now_ns() < s->deadline_ns);
+    if (s->submitted >= s->jobs || s->submitted % CLOCK_EVERY != 0)
+        return s->submitted < s->jobs;
+    const uint64_t now = gm_bed_now_ns();
+    if (now - s->told_ns >= TELL_NS) {
+        s->told_ns = now;
+        printf("# %llu jobs submitted\n", (unsigned long long)s->submitted);
+        fflush(stdout);
+    }
+    return s->deadline_ns == 0 || now < s->deadline_ns;
 }
 
 static void *submitter(void *arg)
@@ -179,12 +207,11 @@ static void *submitter(void *arg)
             break;
         take_returns(s, &random);
         more = more && submit_more(s);
-        const uint64_t tail = __atomic_load_n(&s->tail, __ATOMIC_ACQUIRE);
-        if (more && s->bed->position - tail + 2u <= (window < 2u ? 2u : window)) {
+        if (more && room_in(s, window < 2u ? 2u : window)) {
             put_next(s, &random);
             if (s->submitted >= next_window) {
                 window = choose_window(&random);
-                next_window = s->submitted + WINDOW_EVERY;
+                next_window = s->submitted + (window < WINDOW_MOST / WINDOW_LAPS ? window * WINDOW_LAPS : WINDOW_MOST);
             }
             if (++puts % RING_EVERY != 0)
                 continue;
@@ -256,7 +283,9 @@ static void *checker(void *arg)
             s->seen[slot] = g;
             look(s, tail, g);
         }
-        __atomic_store_n(&s->tail, ++tail, __ATOMIC_RELEASE);
+        tail++;
+        if (tail == head || tail % TELL_EVERY == 0)
+            __atomic_store_n(&s->tail, tail, __ATOMIC_RELEASE);
     }
     return NULL;
 }
@@ -319,7 +348,7 @@ static bool counters_agree(struct soak *s)
 static bool run(struct soak *s)
 {
     pthread_t threads[2];
-    s->head = s->tail = s->bed->position;
+    s->head = s->tail = s->tail_seen = s->bed->position;
     for (uint32_t i = 0; i < SLOTS; i++) /* what is there before the first job: answers of the setup, or nothing */
         (void)gm_bed_answered(s->bed, i, &s->seen[i]);
     for (uint32_t i = 0; i < SOAK_REGIONS; i++) {
@@ -373,7 +402,7 @@ int main(int argc, char **argv)
     s.mix = &mix;
     s.jobs = o.jobs;
     s.seed = o.seed * UINT64_C(0x9E3779B97F4A7C15) + 1u;
-    const uint64_t begin = gm_bed_now_ns();
+    const uint64_t begin = s.told_ns = gm_bed_now_ns();
     s.deadline_ns = o.seconds ? begin + o.seconds * 1000000000u : 0;
     const bool right = run(&s);
     const double seconds = (double)(gm_bed_now_ns() - begin) / 1e9;

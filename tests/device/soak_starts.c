@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Starts a device in a new process, many times in a row: each opens the hardware, checks every worker in, answers a job
- * and ends. With --beside-load another process keeps the GPU busy meanwhile. The parent makes no CUDA call; a child
- * that is not done in CHILD_MS is killed and counts as failed. Exit status 1 when any start failed.
+ * Starts a device in a new process, many times in a row: each opens the hardware, checks every worker in, answers a
+ * job, closes it and ends through its exit handlers, as a device process does. With --beside-load another process keeps
+ * the GPU busy meanwhile. The parent makes no CUDA call; a child that is not done in CHILD_S is killed and counts as
+ * failed. Exit status 1 when any start failed.
  */
 #include <getopt.h>
 #include <signal.h>
@@ -22,6 +23,7 @@
 #define NUMBERS 50000u
 #define LOAD_US 500u
 #define FAILURES_MOST 5u /* enough to see; the rest would say the same */
+#define TELL_EVERY 25u
 
 /* In the child: a device from nothing to an answer and back. */
 static int one_start(const struct gm_backend *backend)
@@ -89,7 +91,10 @@ static int run(const struct gm_backend *backend, uint32_t count, bool beside_loa
             return perror("soak_starts: fork"), 1;
         if (child == 0) {
             die_with_parent();
-            _exit(one_start(backend));
+            const int own = one_start(backend);
+            if (own != 0)
+                _exit(own); /* something may still run, and an exit handler would wait for it */
+            exit(0);
         }
         while (waitpid(child, &status, 0) != child) {
         }
@@ -103,6 +108,10 @@ static int run(const struct gm_backend *backend, uint32_t count, bool beside_loa
         }
         if (load > 0 && waitpid(load, &status, WNOHANG) == load)
             return fprintf(stderr, "soak_starts: the load ended early\n"), 1;
+        if ((i + 1u) % TELL_EVERY == 0) {
+            printf("# %u starts in %.1f s, %u failed\n", i + 1u, (double)(gm_bed_now_ns() - begin) / 1e9, failed);
+            fflush(stdout);
+        }
     }
     printf("soak_starts backend=%s starts=%u failed=%u beside_load=%d mean_ms=%.1f slowest_ms=%.1f\n", backend->name,
            count, failed, beside_load, (double)(gm_bed_now_ns() - begin) / 1e6 / count, (double)slowest / 1e6);

@@ -265,7 +265,7 @@ static void empty_input_has_a_documented_answer(void **state)
         words[GM_W_ARENA1] = row.inputs && row.outputs ? f.out.handle : 0;
         words[GM_W_COUNT] = row.shape == GM_SHAPE_HISTOGRAM ? 3 : 0;
         words[GM_W_WIDE] = row.wide ? GM_DESC_WIDE_MARK : 0;
-        if (row.wide)
+        if (row.shape == GM_SHAPE_HISTOGRAM)
             gm_desc_put64(words, GM_W_VALUE1, bits);
         memset(f.out.data, 0xee, 64);
         const struct gm_granule done = gm_harness_wait(&lane, gm_harness_submit(&lane, words));

@@ -2,7 +2,10 @@
  *
  * Every op x its types x sizes x alignments x patterns against the oracles, through the real scheduler of the backend
  * that GRIDMILL_TEST_BACKEND names. A sample by default; GRIDMILL_MATRIX=full runs the whole product and inputs beyond
- * 2^31 bytes and elements; GRIDMILL_SEED=n draws another sample. A failure prints the case with its seed.
+ * 2^31 bytes and elements; GRIDMILL_SEED=n draws another sample. GRIDMILL_MATRIX_PART=i/n runs every n-th case from the
+ * i-th on, and what is no case of the product in the first part, the largest inputs in the last: all n parts together
+ * are the whole. A failure prints the case with its seed. Data and answers are made by a crew of threads some cases
+ * ahead.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,13 +22,20 @@
 #define SIZES      11u
 #define LARGE      100000u
 #define SEAT_BYTES (16u << 20)
-#define SEATS      6u
+#define SEATS_MOST 16u
+#define SEATS      6u /* at least, on host memory */
+#define OVERLAP    5u
+#define AHEAD      4u /* jobs in flight: each with what it carries takes up to six of the lane's 64 slots */
 
 struct fixture {
     struct gm_harness h;
     struct gm_harness_lane lane;
-    struct gm_seat seat[SEATS]; /* the last one in device memory, where that is something else */
-    uint64_t jobs, seed;
+    struct gm_crew crew;
+    struct gm_seat seat[SEATS_MOST]; /* where device memory is something else, the second half lies there */
+    uint32_t seats, on_host;
+    uint64_t put, sent, got; /* cases given to the crew, submitted, checked */
+    uint64_t jobs, seed, cases;
+    uint32_t part, parts; /* from 0 */
     bool full, brief;
 };
 
@@ -39,6 +49,17 @@ static bool env_is(const char *name, const char *value)
 {
     const char *text = getenv(name);
     return text && strcmp(text, value) == 0;
+}
+
+/* From 0; not below *parts when there is no such part. */
+static uint32_t chosen_part(uint32_t *parts)
+{
+    const char *text = getenv("GRIDMILL_MATRIX_PART");
+    uint32_t part = *parts = 1;
+    char end;
+    if (text && *text && sscanf(text, "%u/%u%c", &part, parts, &end) != 2)
+        part = 0;
+    return part - 1u;
 }
 
 /* Workspace that holds anything: a sort of all ones leaves ones wherever later jobs will look first. */
@@ -64,15 +85,21 @@ static int open_all(void **state)
     f->full = env_is("GRIDMILL_MATRIX", "full");
     f->brief = env_is("GRIDMILL_MATRIX", "brief");
     f->seed = number_from_env("GRIDMILL_SEED", 1);
+    f->part = chosen_part(&f->parts);
     gm_harness_open(&f->h, &config);
     gm_harness_lane_open(&f->h, &f->lane, 1, 6, 0);
-    for (uint32_t i = 0; i < SEATS; i++)
-        gm_seat_open(&f->seat[i], &f->lane, SEAT_BYTES, i == SEATS - 1u && gm_harness_is_cuda());
-    printf("# %s, %u workers, %s, seed %llu\n", f->h.hello.name, f->h.hello.workers,
+    const uint32_t crew = gm_crew_processors(), wanted = crew + 2u < SEATS ? SEATS : crew + 2u;
+    f->seats = gm_harness_is_cuda() || wanted > SEATS_MOST ? SEATS_MOST : wanted;
+    f->on_host = gm_harness_is_cuda() ? SEATS_MOST / 2u : f->seats;
+    for (uint32_t i = 0; i < f->seats; i++)
+        gm_seat_open(&f->seat[i], &f->lane, SEAT_BYTES, i >= f->on_host);
+    assert_true(gm_crew_open(&f->crew, crew));
+    printf("# %s, %u workers, %s, part %u of %u, seed %llu, %u threads for %u seats\n", f->h.hello.name,
+           f->h.hello.workers,
            f->full    ? "full"
            : f->brief ? "brief"
                       : "sampled",
-           (unsigned long long)f->seed);
+           f->part + 1u, f->parts, (unsigned long long)f->seed, crew, f->seats);
     poison_workspace(f);
     *state = f;
     return 0;
@@ -82,9 +109,10 @@ static int close_all(void **state)
 {
     struct fixture *f = *state;
     printf("# %llu jobs checked\n", (unsigned long long)f->jobs);
+    gm_crew_close(&f->crew);
     gm_harness_idle(&f->h);
     gm_harness_close(&f->h);
-    for (uint32_t i = 0; i < SEATS; i++)
+    for (uint32_t i = 0; i < f->seats; i++)
         gm_seat_close(&f->seat[i]);
     free(f);
     return 0;
@@ -101,12 +129,47 @@ static uint64_t size_of(uint32_t index, uint32_t op, uint32_t dtype, uint64_t *s
     return sizes[index];
 }
 
+/* The seats in turn, host and device memory alternating. */
+static struct gm_seat *seat_of(struct fixture *f, uint64_t number)
+{
+    const uint32_t k = (uint32_t)(number % f->seats);
+    return &f->seat[f->on_host == f->seats ? k : k / 2u + (k % 2u != 0 ? f->on_host : 0u)];
+}
+
+/* Checks the oldest case, and submits those behind it that are ready, so that the device has something to do. */
+static void check_oldest(struct fixture *f)
+{
+    while (f->sent < f->put && f->sent < f->got + AHEAD) {
+        struct gm_seat *seat = seat_of(f, f->sent);
+        if (f->sent == f->got)
+            gm_crew_wait(&f->crew, &seat->task);
+        else if (!gm_crew_is_done(&f->crew, &seat->task))
+            break;
+        f->sent++;
+        gm_seat_submit(seat);
+    }
+    gm_seat_check(seat_of(f, f->got++));
+    f->jobs++;
+}
+
+static void check_all(struct fixture *f)
+{
+    while (f->got < f->put)
+        check_oldest(f);
+}
+
 static void run_case(struct fixture *f, struct gm_case *c)
 {
-    struct gm_seat *seat = &f->seat[f->jobs % 2u ? SEATS - 1u : 0];
+    if (f->cases++ % f->parts != f->part)
+        return;
+    if (f->put - f->got == f->seats)
+        check_oldest(f);
+    struct gm_seat *seat = seat_of(f, f->put++);
     gm_case_choose(c);
-    gm_seat_run(seat, c);
-    f->jobs++;
+    gm_seat_place(seat, c);
+    seat->task.run = gm_seat_fill;
+    seat->task.context = seat;
+    gm_crew_add(&f->crew, &seat->task);
 }
 
 /* The whole product of one op, type and size. */
@@ -184,6 +247,7 @@ static void answers_are_the_oracles(void **state)
     for (uint32_t op = 0; op < GM_OP_COUNT; op++) {
         const uint64_t before = f->jobs, ms = gm_harness_now_ms();
         run_op(f, op);
+        check_all(f);
         printf("# %-10s %6llu jobs %6llu ms\n", gm_op_name(op), (unsigned long long)(f->jobs - before),
                (unsigned long long)(gm_harness_now_ms() - ms));
     }
@@ -198,7 +262,7 @@ static void float_sums_repeat_bit_for_bit(void **state)
         for (uint64_t n = 1000; n <= 1000000; n *= 10) {
             uint64_t first = 0;
             for (uint32_t run = 0; run < 12; run++) {
-                struct gm_seat *seat = &f->seat[run % 2u ? SEATS - 1u : 0];
+                struct gm_seat *seat = seat_of(f, run);
                 const struct gm_case c = {.op = GM_OP_sum, .dtype = dtypes[i], .n = n, .align_in = run / 2u, .seed = n};
                 gm_seat_prepare(seat, &c);
                 gm_seat_submit(seat);
@@ -218,7 +282,7 @@ static void overlapped_jobs_do_not_meet(void **state)
     struct fixture *f = *state;
     uint64_t random = f->seed + 77u;
     for (uint32_t round = 0; round < (f->full ? 500u : 40u); round++) {
-        for (uint32_t i = 0; i < SEATS - 1u; i++) {
+        for (uint32_t i = 0; i < OVERLAP; i++) {
             const uint32_t any = 1u + (uint32_t)(gm_random(&random) % (GM_OP_COUNT - 1u));
             const uint32_t op = round % 2u ? any : 1u + (round / 2u) % (GM_OP_COUNT - 1u);
             struct gm_case c = {.op = op,
@@ -232,10 +296,10 @@ static void overlapped_jobs_do_not_meet(void **state)
             gm_case_choose(&c);
             gm_seat_prepare(&f->seat[i], &c);
         }
-        for (uint32_t i = 0; i < SEATS - 1u; i++)
+        for (uint32_t i = 0; i < OVERLAP; i++)
             gm_seat_submit(&f->seat[i]);
-        for (uint32_t i = 0; i < SEATS - 1u; i++, f->jobs++)
-            gm_seat_check(&f->seat[SEATS - 2u - i]);
+        for (uint32_t i = 0; i < OVERLAP; i++, f->jobs++)
+            gm_seat_check(&f->seat[OVERLAP - 1u - i]);
     }
 }
 
@@ -291,21 +355,36 @@ static void sizes_over_2_to_31_are_right(void **state)
                               {.op = GM_OP_max, .dtype = GM_DTYPE_f64, .n = bytes / 8u},
                               {.op = GM_OP_sort, .dtype = GM_DTYPE_u32, .n = bytes / 4u}};
     for (uint32_t i = 0; i < sizeof cases / sizeof *cases; i++, f->jobs++) {
+        const uint64_t ms = gm_harness_now_ms();
         gm_case_choose(&cases[i]);
         gm_seat_run(seat, &cases[i]);
+        printf("# %-10s %6llu ms\n", gm_op_name(cases[i].op), (unsigned long long)(gm_harness_now_ms() - ms));
     }
     gm_seat_close(seat);
     free(seat);
 }
 
+#define PRODUCT cmocka_unit_test(answers_are_the_oracles)
+#define APART                                                                                                          \
+    cmocka_unit_test(float_sums_repeat_bit_for_bit), cmocka_unit_test(histogram_edges_belong_to_the_bin_above),        \
+        cmocka_unit_test(overlapped_jobs_do_not_meet)
+#define LARGEST cmocka_unit_test(sizes_over_2_to_31_are_right)
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(answers_are_the_oracles),
-        cmocka_unit_test(float_sums_repeat_bit_for_bit),
-        cmocka_unit_test(histogram_edges_belong_to_the_bin_above),
-        cmocka_unit_test(overlapped_jobs_do_not_meet),
-        cmocka_unit_test(sizes_over_2_to_31_are_right),
-    };
-    return cmocka_run_group_tests(tests, open_all, close_all);
+    const struct CMUnitTest whole[] = {PRODUCT, APART, LARGEST}, first[] = {PRODUCT, APART}, middle[] = {PRODUCT},
+                            last[] = {PRODUCT, LARGEST};
+    uint32_t parts;
+    const uint32_t part = chosen_part(&parts);
+    setvbuf(stdout, NULL, _IOLBF, 0); /* how far it came, also when it is stopped */
+    if (part >= parts) {
+        fprintf(stderr, "GRIDMILL_MATRIX_PART is not i/n\n");
+        return 2;
+    }
+    if (parts == 1)
+        return cmocka_run_group_tests(whole, open_all, close_all);
+    if (part == 0)
+        return cmocka_run_group_tests(first, open_all, close_all);
+    return part + 1u == parts ? cmocka_run_group_tests(last, open_all, close_all)
+                              : cmocka_run_group_tests(middle, open_all, close_all);
 }
