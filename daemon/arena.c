@@ -16,8 +16,6 @@
 #include "request.h"
 #include "server.h"
 
-static void gm_arena_drop(struct gm_arena *arena);
-
 static uint32_t gm_arena_handle(const struct gm_arena *arena)
 {
     return gm_handle(arena->index, arena->generation);
@@ -61,20 +59,30 @@ static void gm_arena_release(struct gm_arena *arena)
 {
     struct gm_daemon *d = arena->daemon;
     struct gm_session *session = arena->session;
+    struct gm_arena *base = arena->base;
     if (arena->fd >= 0) {
         close(arena->fd);
         arena->fd = -1;
         gm_server_fd_free(d);
     }
-    d->arenas.count--;
-    d->arenas.bytes -= arena->bytes;
-    if (arena->kind == GM_ARENA_SHARED)
-        d->arenas.shared_bytes -= arena->bytes;
-    session->user->arena_bytes -= arena->bytes;
-    session->arenas--;
-    arena->last_session = session->id, arena->last_generation = arena->generation;
+    d->arenas.entries--;
+    if (base == NULL) {
+        d->arenas.count--;
+        d->arenas.bytes -= arena->bytes;
+        if (arena->kind == GM_ARENA_SHARED)
+            d->arenas.shared_bytes -= arena->bytes;
+        arena->user->arena_bytes -= arena->bytes;
+    }
+    if (session == NULL)
+        arena->user->named--;
+    arena->last_session = session != NULL ? session->id : 0, arena->last_generation = arena->generation;
     arena->state = GM_ARENA_FREE;
     arena->session = NULL;
+    if (base != NULL)
+        gm_named_detached(base);
+    if (session == NULL)
+        return;
+    session->arenas--;
     if (arena->answer) {
         arena->answer = false;
         gm_request_ok(session, arena->request);
@@ -124,7 +132,7 @@ static void gm_arena_dropped(struct gm_device *v, const struct gm_control *reply
         gm_arena_give_back(arena);
 }
 
-static void gm_arena_drop(struct gm_arena *arena)
+void gm_arena_drop(struct gm_arena *arena)
 {
     struct gm_devices *devices = &arena->daemon->devices;
     arena->state = GM_ARENA_DROPPING;
@@ -133,7 +141,7 @@ static void gm_arena_drop(struct gm_arena *arena)
         struct gm_control drop = {.type = GM_CONTROL_ARENA_DROP};
         drop.u.arena.handle = gm_arena_handle(arena);
         drop.u.arena.kind = arena->kind;
-        drop.u.arena.session = arena->session->id;
+        drop.u.arena.session = arena->session != NULL ? arena->session->id : 0;
         drop.u.arena.bytes = arena->bytes;
         /* A device that is gone has let go already; other failures cannot be: the channel has room for every arena. */
         if ((arena->devices >> i & 1u) != 0 &&
@@ -143,6 +151,12 @@ static void gm_arena_drop(struct gm_arena *arena)
     arena->devices = 0;
     if (--arena->waiting == 0)
         gm_arena_give_back(arena);
+}
+
+void gm_arena_fail(struct gm_arena *arena, int status)
+{
+    gm_arena_reply_error(arena, status, NULL);
+    gm_arena_drop(arena);
 }
 
 void gm_arena_free(struct gm_session *session, const struct gm_wire_request *request)
@@ -187,13 +201,6 @@ void gm_arenas_leave(struct gm_session *session)
             gm_arena_settle(&arenas->arena[i]);
 }
 
-void gm_arenas_device_lost(struct gm_daemon *d, uint32_t device)
-{
-    for (uint32_t i = 1; i < GM_ARENAS_MAX; i++)
-        if (d->arenas.arena[i].state == GM_ARENA_READY)
-            d->arenas.arena[i].devices &= ~(1u << device);
-}
-
 /* ---- creation ---- */
 
 static void gm_arena_ready(struct gm_arena *arena)
@@ -202,17 +209,25 @@ static void gm_arena_ready(struct gm_arena *arena)
     struct gm_wire_out out;
     int fd = -1;
     arena->state = GM_ARENA_READY;
-    if (arena->kind == GM_ARENA_SHARED && (fd = fcntl(arena->fd, F_DUPFD_CLOEXEC, 0)) < 0) {
-        gm_arena_reply_error(arena, GM_EFDS, NULL);
-        gm_arena_drop(arena);
+    if (arena->kind == GM_ARENA_SHARED)
+        fd = arena->base != NULL ? gm_named_descriptor(arena) : fcntl(arena->fd, F_DUPFD_CLOEXEC, 0);
+    if (arena->kind == GM_ARENA_SHARED && fd < 0) {
+        gm_arena_fail(arena, GM_EFDS);
         return;
     }
+    if (arena->base != NULL)
+        gm_named_ready(arena);
     arena->answer = false;
     if (gm_conn_reserve(&session->conn, GM_REPLY_SMALL, &out)) {
+        const bool where = arena->kind == GM_ARENA_DEVICE;
         const size_t start = gm_wire_begin_result(&out, arena->request);
-        gm_wire_put_map(&out, 2);
+        gm_wire_put_map(&out, 2u + arena->read_only + where);
         gm_wire_put_str(&out, "arena"), gm_wire_put_u64(&out, gm_arena_handle(arena));
         gm_wire_put_str(&out, "bytes"), gm_wire_put_u64(&out, arena->bytes);
+        if (arena->read_only)
+            gm_wire_put_str(&out, "kind"), gm_wire_put_str(&out, where ? "device" : "shared");
+        if (where)
+            gm_wire_put_str(&out, "device"), gm_wire_put_u64(&out, (uint32_t)__builtin_ctz(arena->devices));
         const int status = gm_wire_end(&out, start);
         assert(status == GM_OK);
         gm_conn_commit(&session->conn, &out, fd);
@@ -228,8 +243,7 @@ static void gm_arena_zero(struct gm_arena *arena)
     struct gm_daemon *d = arena->daemon;
     struct gm_job *job = gm_job_new(d, true);
     if (job == NULL) {
-        gm_arena_reply_error(arena, GM_EBUSY, NULL);
-        gm_arena_drop(arena);
+        gm_arena_fail(arena, GM_EBUSY);
         return;
     }
     arena->state = GM_ARENA_ZEROING;
@@ -251,15 +265,30 @@ void gm_arena_zeroed(struct gm_arena *arena, int status)
         gm_arena_ready(arena);
         return;
     }
-    gm_arena_reply_error(arena, status, NULL);
-    gm_arena_drop(arena);
+    gm_arena_fail(arena, status);
+}
+
+/* Every device has said what it thinks of it. */
+static void gm_arena_announced(struct gm_arena *arena)
+{
+    if (arena->devices == 0 && arena->error == GM_OK)
+        arena->error = GM_EDEVICELOST;
+    if (arena->session == NULL) {
+        gm_named_made(arena);
+    } else if (arena->error != GM_OK) {
+        gm_arena_fail(arena, arena->error);
+    } else if (arena->kind == GM_ARENA_DEVICE && !arena->read_only) {
+        gm_arena_zero(arena);
+    } else {
+        gm_arena_ready(arena);
+    }
 }
 
 static void gm_arena_added(struct gm_device *v, const struct gm_control *reply, void *context, uint32_t tag)
 {
     struct gm_arena *arena = context;
     (void)tag;
-    if (reply != NULL && reply->status == GM_OK) {
+    if (reply != NULL ? reply->status == GM_OK : gm_arena_can_wait(arena, v)) {
         arena->devices |= 1u << v->index;
     } else if (arena->error == GM_OK && (reply != NULL || arena->kind == GM_ARENA_DEVICE)) {
         /* Shared memory can do without a device that died; a refusal ends it. */
@@ -268,48 +297,45 @@ static void gm_arena_added(struct gm_device *v, const struct gm_control *reply, 
             gm_log(GM_LOG_WARN, "arena_refused", "device=%u bytes=%llu status=%s text=\"%s\"", v->index,
                    (unsigned long long)arena->bytes, gm_error_name(reply->status), reply->u.text);
     }
-    if (--arena->waiting != 0)
-        return;
-    if (arena->devices == 0 && arena->error == GM_OK)
-        arena->error = GM_EDEVICELOST;
-    if (arena->error != GM_OK) {
-        gm_arena_reply_error(arena, arena->error, NULL);
-        gm_arena_drop(arena);
-    } else if (arena->kind == GM_ARENA_DEVICE) {
-        gm_arena_zero(arena);
-    } else {
-        gm_arena_ready(arena);
-    }
+    if (--arena->waiting == 0)
+        gm_arena_announced(arena);
 }
 
-/* targets: bit set of devices. */
-static void gm_arena_add(struct gm_arena *arena, uint32_t targets)
+int gm_arena_message(const struct gm_arena *arena, struct gm_control *add)
+{
+    const bool alias = arena->base != NULL && arena->kind == GM_ARENA_DEVICE && !arena->gone;
+    *add = (struct gm_control){.type = GM_CONTROL_ARENA_ADD, .value = alias ? gm_arena_handle(arena->base) : 0};
+    add->u.arena = (struct gm_control_arena){
+        .handle = gm_arena_handle(arena),
+        .kind = arena->kind,
+        .flags = (arena->read_only ? GM_ARENA_READONLY : 0u) | (alias ? GM_ARENA_ALIAS : 0u) |
+                 (arena->gone ? GM_ARENA_GONE : 0u),
+        .session = arena->session != NULL ? arena->session->id : 0, /* no session has this number */
+        .bytes = arena->bytes};
+    return gm_arena_memory(arena)->fd;
+}
+
+void gm_arena_add(struct gm_arena *arena, uint32_t targets)
 {
     struct gm_devices *devices = &arena->daemon->devices;
     arena->state = GM_ARENA_ADDING;
     arena->devices = 0;
     arena->waiting = 1;
     for (uint32_t i = 0; i < devices->count; i++) {
-        struct gm_control add = {.type = GM_CONTROL_ARENA_ADD};
-        add.u.arena = (struct gm_control_arena){.handle = gm_arena_handle(arena),
-                                                .kind = arena->kind,
-                                                .session = arena->session->id,
-                                                .bytes = arena->bytes};
-        if ((targets >> i & 1u) == 0 || !gm_device_live(&devices->device[i]))
+        struct gm_control add;
+        const int fd = gm_arena_message(arena, &add);
+        if ((targets >> i & 1u) == 0 || !gm_device_serves(&devices->device[i]))
             continue;
-        const int status = gm_device_request(&devices->device[i], &add, arena->fd, gm_arena_added, arena, 0);
+        const int status = gm_device_request(&devices->device[i], &add, fd, gm_arena_added, arena, 0);
         if (status == GM_OK)
             arena->waiting++;
+        else if (status == GM_EDEVICELOST && gm_arena_can_wait(arena, &devices->device[i]))
+            arena->devices |= 1u << i;
         else if (arena->error == GM_OK)
             arena->error = status;
     }
-    if (arena->waiting > 1) {
-        arena->waiting--;
-        return;
-    }
-    arena->waiting = 0;
-    gm_arena_reply_error(arena, arena->error != GM_OK ? arena->error : GM_EDEVICELOST, NULL);
-    gm_arena_drop(arena);
+    if (--arena->waiting == 0)
+        gm_arena_announced(arena);
 }
 
 /* Pool thread. */
@@ -326,17 +352,20 @@ static void gm_arena_made(uv_work_t *work, int status)
     struct gm_arena *arena = GM_CONTAINER(work, struct gm_arena, work);
     (void)status; /* never cancelled */
     gm_turn_start(arena->daemon);
-    if (arena->error == GM_OK) {
-        gm_arena_add(arena, arena->devices);
-        return;
+    if (arena->error != GM_OK)
+        gm_log(GM_LOG_WARN, "arena_failed", "bytes=%llu error=%s", (unsigned long long)arena->bytes,
+               gm_error_name(arena->error));
+    if (arena->session == NULL) {
+        gm_named_made(arena);
+    } else if (arena->error == GM_OK) {
+        gm_arena_add(arena, arena->targets);
+    } else {
+        gm_arena_reply_error(arena, arena->error, NULL);
+        gm_arena_release(arena);
     }
-    gm_log(GM_LOG_WARN, "arena_failed", "bytes=%llu error=%s", (unsigned long long)arena->bytes,
-           gm_error_name(arena->error));
-    gm_arena_reply_error(arena, arena->error, NULL);
-    gm_arena_release(arena);
 }
 
-static struct gm_arena *gm_arena_new(struct gm_daemon *d)
+struct gm_arena *gm_arena_new(struct gm_daemon *d)
 {
     for (uint32_t tried = 1; tried < GM_ARENAS_MAX; tried++) {
         struct gm_arena *arena = &d->arenas.arena[d->arenas.cursor];
@@ -347,29 +376,39 @@ static struct gm_arena *gm_arena_new(struct gm_daemon *d)
         arena->daemon = d;
         arena->index = index;
         arena->generation = arena->generation % 65535u + 1u; /* 1 .. 65535 */
-        arena->fd = -1, arena->error = GM_OK, arena->jobs = arena->waiting = 0;
+        arena->fd = -1, arena->error = GM_OK, arena->jobs = arena->waiting = arena->devices = arena->attached = 0;
+        arena->base = arena->creator = NULL;
+        arena->read_only = arena->removed = arena->answer = arena->gone = false;
+        arena->name[0] = 0;
+        d->arenas.entries++;
         return arena;
     }
     return NULL;
 }
 
+int gm_arena_admit_handle(struct gm_session *session, uint32_t entries, struct gm_problem *problem)
+{
+    if (session->arenas >= GM_ARENAS_PER_SESSION_MAX)
+        return gm_problem_set(problem, GM_EQUOTA, "", "a connection has at most %u arenas", GM_ARENAS_PER_SESSION_MAX);
+    if (session->daemon->arenas.entries + entries >= GM_ARENAS_MAX)
+        return gm_problem_set(problem, GM_EQUOTA, "", "all %u arenas are in use", GM_ARENAS_MAX - 1u);
+    return GM_OK;
+}
+
 static int gm_arena_admit(struct gm_session *session, uint64_t bytes, bool device, struct gm_problem *problem)
 {
     struct gm_daemon *d = session->daemon;
-    if (session->arenas >= GM_ARENAS_PER_SESSION_MAX)
-        return gm_problem_set(problem, GM_EQUOTA, "", "a connection has at most %u arenas", GM_ARENAS_PER_SESSION_MAX);
     if (bytes > d->config.quota || session->user->arena_bytes > d->config.quota - bytes)
         return gm_problem_set(problem, GM_EQUOTA, "bytes", "the user has %llu of %llu bytes",
                               (unsigned long long)session->user->arena_bytes, (unsigned long long)d->config.quota);
     if (!device && (bytes > d->config.memory || d->arenas.shared_bytes > d->config.memory - bytes))
         return gm_problem_set(problem, GM_ENOMEM, "bytes", "%llu of the daemon's %llu bytes for arenas are taken",
                               (unsigned long long)d->arenas.shared_bytes, (unsigned long long)d->config.memory);
-    if (d->arenas.count >= GM_ARENAS_MAX - 1u)
-        return gm_problem_set(problem, GM_EQUOTA, "", "all %u arenas are in use", GM_ARENAS_MAX - 1u);
     return GM_OK;
 }
 
-/* Where the arena will be: the named device; else any one for device memory, all for shared memory. */
+/* Where the arena will be: the named device; else any one for device memory, all for shared memory, which can also wait
+ * for a device that is being replaced. */
 static int gm_arena_targets(const struct gm_daemon *d, const struct gm_wire_request *request, uint32_t *targets,
                             struct gm_problem *problem)
 {
@@ -377,11 +416,36 @@ static int gm_arena_targets(const struct gm_daemon *d, const struct gm_wire_requ
     *targets = 0;
     if (named && request->u.arena_create.device >= d->devices.count)
         return gm_problem_set(problem, GM_ENODEVICE, "device", "there are %u devices", d->devices.count);
-    for (uint32_t i = 0; i < d->devices.count; i++)
-        if (gm_device_live(&d->devices.device[i]) && (!named || request->u.arena_create.device == i) &&
+    for (uint32_t i = 0; i < d->devices.count; i++) {
+        const struct gm_device *v = &d->devices.device[i];
+        if ((single ? gm_device_live(v) : gm_device_serves(v)) && (!named || request->u.arena_create.device == i) &&
             (!single || *targets == 0))
             *targets |= 1u << i;
+    }
     return *targets != 0 ? GM_OK : gm_problem_set(problem, GM_EDEVICELOST, "device", "the device is out of service");
+}
+
+/* Everything that can be refused before anything is made. bytes: whole pages. */
+static int gm_arena_check(struct gm_session *session, const struct gm_wire_request *request, uint64_t bytes,
+                          uint32_t *targets, struct gm_problem *problem)
+{
+    struct gm_daemon *d = session->daemon;
+    const char *name = request->u.arena_create.name;
+    if (d->draining)
+        return gm_problem_set(problem, GM_EDRAINING, "", "%s", gm_error_text(GM_EDRAINING));
+    if (bytes == 0 || bytes > GM_ARENA_BYTES_MAX)
+        return gm_problem_set(problem, GM_ESIZE, "bytes", "1 to %llu bytes", (unsigned long long)GM_ARENA_BYTES_MAX);
+    int status = gm_arena_targets(d, request, targets, problem);
+    if (status == GM_OK && name[0] != 0)
+        status = gm_named_check(session, name, problem);
+    if (status != GM_OK)
+        return status;
+    status = gm_arena_admit_handle(session, name[0] != 0 ? 2 : 1, problem);
+    if (status == GM_OK)
+        status = gm_arena_admit(session, bytes, request->u.arena_create.device_memory, problem);
+    if (status != GM_OK)
+        d->counters.rejected_quota++;
+    return status;
 }
 
 void gm_arena_create(struct gm_session *session, const struct gm_wire_request *request)
@@ -389,41 +453,34 @@ void gm_arena_create(struct gm_session *session, const struct gm_wire_request *r
     struct gm_daemon *d = session->daemon;
     struct gm_problem problem;
     uint32_t targets;
-    const bool device = request->u.arena_create.device_memory;
+    const bool device = request->u.arena_create.device_memory, named = request->u.arena_create.name[0] != 0;
     uint64_t bytes = request->u.arena_create.bytes;
-    int status = GM_OK;
-    if (d->draining)
-        status = gm_problem_set(&problem, GM_EDRAINING, "", "%s", gm_error_text(GM_EDRAINING));
-    else if (bytes == 0 || bytes > GM_ARENA_BYTES_MAX)
-        status = gm_problem_set(&problem, GM_ESIZE, "bytes", "1 to %llu bytes", (unsigned long long)GM_ARENA_BYTES_MAX);
-    bytes = (bytes + GM_ARENA_ALIGN - 1u) & ~(uint64_t)(GM_ARENA_ALIGN - 1u);
-    if (status == GM_OK)
-        status = gm_arena_targets(d, request, &targets, &problem);
-    if (status == GM_OK && (status = gm_arena_admit(session, bytes, device, &problem)) != GM_OK)
-        d->counters.rejected_quota++;
-    if (status != GM_OK) {
+    if (bytes <= GM_ARENA_BYTES_MAX)
+        bytes = (bytes + GM_ARENA_ALIGN - 1u) & ~(uint64_t)(GM_ARENA_ALIGN - 1u);
+    if (gm_arena_check(session, request, bytes, &targets, &problem) != GM_OK) {
         gm_request_error(session, request->id, &problem);
         return;
     }
     struct gm_arena *arena = gm_arena_new(d);
     assert(arena != NULL); /* counted above */
-    arena->session = session, arena->bytes = bytes;
+    arena->session = session, arena->user = session->user, arena->bytes = bytes;
     arena->kind = device ? GM_ARENA_DEVICE : GM_ARENA_SHARED;
-    arena->request = request->id, arena->answer = true;
-    arena->devices = targets;
+    arena->targets = targets;
     d->arenas.count++;
     d->arenas.bytes += bytes;
     if (!device)
         d->arenas.shared_bytes += bytes;
     session->user->arena_bytes += bytes;
     session->arenas++;
+    struct gm_arena *handle = named ? gm_named_create(session, arena, request->u.arena_create.name) : arena;
+    handle->request = request->id, handle->answer = true;
     if (device) {
         gm_arena_add(arena, targets);
         return;
     }
     arena->state = GM_ARENA_MAKING;
     if (uv_queue_work(&d->loop, &arena->work, gm_arena_make, gm_arena_made) != 0) {
-        gm_arena_reply_error(arena, GM_ENOMEM, NULL);
-        gm_arena_release(arena);
+        arena->error = GM_ENOMEM;
+        gm_arena_made(&arena->work, 0);
     }
 }

@@ -147,59 +147,73 @@ bool gm_conn_reserve(struct gm_conn *conn, size_t bytes, struct gm_wire_out *out
     return true;
 }
 
-void gm_conn_commit(struct gm_conn *conn, const struct gm_wire_out *out, int fd)
+void gm_conn_commit_fds(struct gm_conn *conn, const struct gm_wire_out *out, const int *fds, uint32_t count)
 {
     assert(!out->overflow && out->bytes == conn->out + conn->out_end && out->size <= out->capacity);
-    if (fd >= 0 && conn->fds_count == GM_CONN_FDS)
+    assert(count <= GM_FDS_PER_FRAME_MAX);
+    if (conn->fds_count + count > GM_CONN_FDS)
         gm_conn_flush(conn);
-    if (conn->state != GM_CONN_OPEN || (fd >= 0 && conn->fds_count == GM_CONN_FDS)) {
-        if (fd >= 0)
-            close(fd);
+    if (conn->state != GM_CONN_OPEN || conn->fds_count + count > GM_CONN_FDS) {
+        for (uint32_t i = 0; i < count; i++)
+            close(fds[i]);
         if (conn->state == GM_CONN_OPEN) {
             conn->slow = true;
             gm_conn_goodbye(conn, NULL);
         }
         return;
     }
-    if (fd >= 0) {
+    for (uint32_t i = 0; i < count; i++) {
         conn->fds[conn->fds_count].at = conn->out_sent + gm_conn_unsent(conn);
-        conn->fds[conn->fds_count++].fd = fd;
+        conn->fds[conn->fds_count++].fd = fds[i];
     }
     conn->out_end += out->size;
     gm_conn_mark(conn);
 }
 
-/* One sendmsg: up to the next frame with a descriptor, or that frame and its descriptor. */
+void gm_conn_commit(struct gm_conn *conn, const struct gm_wire_out *out, int fd)
+{
+    gm_conn_commit_fds(conn, out, &fd, fd >= 0 ? 1u : 0u);
+}
+
+/* How many descriptors belong to the frame that is next in the output. */
+static uint32_t gm_conn_carried(const struct gm_conn *conn)
+{
+    uint32_t count = 0;
+    while (count < conn->fds_count && conn->fds[count].at == conn->out_sent)
+        count++;
+    return count;
+}
+
+/* One sendmsg: up to the next frame with descriptors, or that frame and its descriptors. */
 static ssize_t gm_conn_send(struct gm_conn *conn)
 {
     union {
         struct cmsghdr header;
-        char bytes[CMSG_SPACE(sizeof(int))];
+        char bytes[CMSG_SPACE(GM_FDS_PER_FRAME_MAX * sizeof(int))];
     } control;
+    const uint32_t carried = gm_conn_carried(conn);
     size_t size = gm_conn_unsent(conn);
     struct iovec piece = {.iov_base = conn->out + conn->out_start};
     struct msghdr message = {.msg_iov = &piece, .msg_iovlen = 1};
-    bool carries = false;
-    if (conn->fds_count != 0) {
-        const uint64_t before = conn->fds[0].at - conn->out_sent;
-        if (before != 0) {
-            size = (size_t)before;
-        } else {
-            carries = true;
-            size = GM_FRAME_HEADER + gm_frame_size(piece.iov_base);
-            message.msg_control = control.bytes, message.msg_controllen = sizeof control.bytes;
-            struct cmsghdr *header = CMSG_FIRSTHDR(&message);
-            header->cmsg_level = SOL_SOCKET, header->cmsg_type = SCM_RIGHTS;
-            header->cmsg_len = CMSG_LEN(sizeof(int));
-            memcpy(CMSG_DATA(header), &conn->fds[0].fd, sizeof(int));
-        }
+    if (carried != 0) {
+        size = GM_FRAME_HEADER + gm_frame_size(piece.iov_base);
+        memset(&control, 0, sizeof control);
+        message.msg_control = control.bytes, message.msg_controllen = CMSG_SPACE(carried * sizeof(int));
+        struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+        header->cmsg_level = SOL_SOCKET, header->cmsg_type = SCM_RIGHTS;
+        header->cmsg_len = CMSG_LEN(carried * sizeof(int));
+        for (uint32_t i = 0; i < carried; i++)
+            memcpy(CMSG_DATA(header) + i * sizeof(int), &conn->fds[i].fd, sizeof(int));
+    } else if (conn->fds_count != 0) {
+        size = (size_t)(conn->fds[0].at - conn->out_sent);
     }
     piece.iov_len = size;
     const ssize_t sent = sendmsg(conn->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (sent > 0 && carries) {
-        close(conn->fds[0].fd);
-        conn->fds_count--;
-        memmove(&conn->fds[0], &conn->fds[1], conn->fds_count * sizeof conn->fds[0]);
+    if (sent > 0 && carried != 0) {
+        for (uint32_t i = 0; i < carried; i++)
+            close(conn->fds[i].fd);
+        conn->fds_count -= carried;
+        memmove(&conn->fds[0], &conn->fds[carried], conn->fds_count * sizeof conn->fds[0]);
     }
     return sent;
 }

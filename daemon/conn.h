@@ -55,7 +55,7 @@ struct gm_conn {
     size_t out_start, out_end, out_capacity;
     uint64_t out_sent; /* stream position of out_start */
     struct {
-        uint64_t at; /* stream position of the frame it belongs to */
+        uint64_t at; /* stream position of the frame it belongs to; those of one frame stand together */
         int fd;
     } fds[GM_CONN_FDS];
 };
@@ -68,6 +68,8 @@ int gm_conn_open(struct gm_conn *conn, struct gm_conn_io *io, int fd);
 bool gm_conn_reserve(struct gm_conn *conn, size_t bytes, struct gm_wire_out *out);
 /* fd: -1, or a descriptor that travels with this frame and is closed here in every case. */
 void gm_conn_commit(struct gm_conn *conn, const struct gm_wire_out *out, int fd);
+/* The same with up to GM_FDS_PER_FRAME_MAX of them, which arrive in this order. */
+void gm_conn_commit_fds(struct gm_conn *conn, const struct gm_wire_out *out, const int *fds, uint32_t count);
 
 /* Writes what the turn produced, for all connections of the loop. */
 void gm_conn_flush_all(struct gm_conn_io *io);

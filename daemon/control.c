@@ -3,6 +3,7 @@
  * The control channel of a device: requests out, replies and events in. Loop thread; never blocks: what the socket does
  * not take is queued (GM_CONTROL_QUEUE), and requests without a reply are bounded by GM_CONTROL_WAITS.
  */
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -11,34 +12,33 @@
 
 #define GM_CONTROL_PER_EVENT 64
 
-static bool gm_control_send(struct gm_device *v, const struct gm_control *message, int fd)
+static bool gm_control_send(struct gm_device *v, const struct gm_control_out *item)
 {
     union {
         struct cmsghdr header;
-        char bytes[CMSG_SPACE(sizeof(int))];
+        char bytes[CMSG_SPACE(GM_CONTROL_FDS_MAX * sizeof(int))];
     } control;
-    struct iovec piece = {.iov_base = (void *)(uintptr_t)message, .iov_len = sizeof *message};
+    struct iovec piece = {.iov_base = (void *)(uintptr_t)&item->message, .iov_len = sizeof item->message};
     struct msghdr out = {.msg_iov = &piece, .msg_iovlen = 1};
-    if (fd >= 0) {
+    if (item->fds_count != 0) {
         memset(&control, 0, sizeof control);
-        out.msg_control = control.bytes, out.msg_controllen = sizeof control.bytes;
+        out.msg_control = control.bytes, out.msg_controllen = CMSG_SPACE(item->fds_count * sizeof(int));
         struct cmsghdr *header = CMSG_FIRSTHDR(&out);
         header->cmsg_level = SOL_SOCKET, header->cmsg_type = SCM_RIGHTS;
-        header->cmsg_len = CMSG_LEN(sizeof(int));
-        memcpy(CMSG_DATA(header), &fd, sizeof fd);
+        header->cmsg_len = CMSG_LEN(item->fds_count * sizeof(int));
+        memcpy(CMSG_DATA(header), item->fds, item->fds_count * sizeof(int));
     }
     ssize_t sent;
     do
         sent = sendmsg(v->control, &out, MSG_NOSIGNAL | MSG_DONTWAIT);
     while (sent < 0 && errno == EINTR);
-    return sent == (ssize_t)sizeof *message;
+    return sent == (ssize_t)sizeof item->message;
 }
 
 void gm_control_flush(struct gm_device *v)
 {
     while (v->queue_count != 0) {
-        const struct gm_control_out *next = &v->queue[v->queue_head];
-        if (!gm_control_send(v, &next->message, next->fd))
+        if (!gm_control_send(v, &v->queue[v->queue_head]))
             break;
         v->queue_head = (v->queue_head + 1u) % GM_CONTROL_QUEUE;
         v->queue_count--;
@@ -46,10 +46,27 @@ void gm_control_flush(struct gm_device *v)
     uv_poll_start(&v->control_poll, v->queue_count != 0 ? UV_READABLE | UV_WRITABLE : UV_READABLE, gm_control_readable);
 }
 
-int gm_device_request(struct gm_device *v, struct gm_control *message, int fd, gm_control_done *done, void *context,
-                      uint32_t tag)
+/* Requests reach a process that is there, or are answered when it has been reaped. */
+static bool gm_control_takes(const struct gm_device *v)
 {
-    if (v->state == GM_DEVICE_LOST || v->state == GM_DEVICE_NONE)
+    switch (v->state) {
+    case GM_DEVICE_NONE:
+    case GM_DEVICE_DOWN:
+    case GM_DEVICE_LOST:
+        return false;
+    case GM_DEVICE_RISING:
+        return v->got_ready; /* before that it knows nothing that could be dropped, and gets everything when it is */
+    default:
+        return true;
+    }
+}
+
+int gm_device_request_fds(struct gm_device *v, struct gm_control *message, const int *fds, uint32_t count,
+                          gm_control_done *done, void *context, uint32_t tag)
+{
+    struct gm_control_out item = {.fds_count = count};
+    assert(count <= GM_CONTROL_FDS_MAX);
+    if (!gm_control_takes(v))
         return GM_EDEVICELOST;
     if (v->waits_count == GM_CONTROL_WAITS || v->queue_count == GM_CONTROL_QUEUE)
         return GM_EBUSY;
@@ -61,13 +78,24 @@ int gm_device_request(struct gm_device *v, struct gm_control *message, int fd, g
     *wait = (struct gm_control_wait){.sequence = v->sequence, .tag = tag, .done = done, .context = context};
     v->waits_count++;
     message->sequence = v->sequence;
-    if (v->queue_count == 0 && gm_control_send(v, message, fd))
+    if (v->state == GM_DEVICE_FALLING)
+        return GM_OK;
+    item.message = *message;
+    for (uint32_t i = 0; i < count; i++)
+        item.fds[i] = fds[i];
+    if (v->queue_count == 0 && gm_control_send(v, &item))
         return GM_OK;
     /* A dead peer shows up as an end of file; until then the message waits like any other. */
-    v->queue[(v->queue_head + v->queue_count) % GM_CONTROL_QUEUE] = (struct gm_control_out){*message, fd};
+    v->queue[(v->queue_head + v->queue_count) % GM_CONTROL_QUEUE] = item;
     v->queue_count++;
     uv_poll_start(&v->control_poll, UV_READABLE | UV_WRITABLE, gm_control_readable);
     return GM_OK;
+}
+
+int gm_device_request(struct gm_device *v, struct gm_control *message, int fd, gm_control_done *done, void *context,
+                      uint32_t tag)
+{
+    return gm_device_request_fds(v, message, &fd, fd >= 0 ? 1u : 0u, done, context, tag);
 }
 
 int gm_device_request_at_will(struct gm_device *v, struct gm_control *message, gm_control_done *done, void *context,
@@ -135,7 +163,7 @@ void gm_control_readable(uv_poll_t *poll, int status, int events)
     if (status == 0 && (events & UV_WRITABLE))
         gm_control_flush(v);
     for (int i = 0; i < GM_CONTROL_PER_EVENT; i++) {
-        if (v->state == GM_DEVICE_LOST || v->state == GM_DEVICE_NONE)
+        if (v->state == GM_DEVICE_FALLING || v->state == GM_DEVICE_LOST || v->state == GM_DEVICE_NONE)
             return;
         /* recv and not recvmsg: descriptors that a device process might send are dropped by the kernel. */
         const ssize_t got = recv(v->control, &message, sizeof message, MSG_DONTWAIT | MSG_TRUNC);

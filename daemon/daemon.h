@@ -47,10 +47,14 @@ struct gm_server {
     uv_timer_t accept_timer; /* out of descriptors: try again later */
     uv_signal_t signal[3];
     uv_timer_t tick, deadline;
+    uv_timer_t lanes; /* while the daemon drains: looks at lanes that are not finished */
     uv_prepare_t turn;
     uv_idle_t spin;
     int lock;
     bool listening, accept_paused;
+    bool calm; /* nothing has to be looked at before the long tick */
+    uint32_t lanes_left; /* while the daemon drains: lanes that are not closed yet */
+    uint64_t second_ns;  /* when what is done once a second was done last */
     uint64_t finished_ms; /* while stopping: when the last job was answered */
     uint32_t waiters;
     struct {
@@ -66,7 +70,6 @@ struct gm_daemon {
     int exit_status;
     bool draining; /* refuse new jobs: drain, or SIGTERM */
     bool spinning; /* the loop does not sleep: a completion is expected within the spin budget */
-    uint32_t tick_ms;
     uint64_t spin_budget_ns;
     uint64_t started_ns, turn_ns, last_activity_ns;
     struct gm_server server;

@@ -16,7 +16,8 @@ uint32_t gm_enqueue_cost(uint64_t bytes)
     return cost < GM_COST_MAX ? (uint32_t)cost : GM_COST_MAX;
 }
 
-void gm_enqueue_push(struct gm_device *v, struct gm_job *job)
+/* The flow of a job, in the round. */
+static struct gm_flow *gm_enqueue_flow(struct gm_device *v, const struct gm_job *job)
 {
     struct gm_flow *flow = &job->session->flow[v->index];
     struct gm_user_flow *user = &job->session->user->flow[v->index];
@@ -24,7 +25,32 @@ void gm_enqueue_push(struct gm_device *v, struct gm_job *job)
         gm_list_push(&v->users, &user->link);
     if (!gm_list_linked(&flow->link))
         gm_list_push(&user->sessions, &flow->link);
-    gm_list_push(&flow->jobs, &job->queue);
+    return flow;
+}
+
+void gm_enqueue_push(struct gm_device *v, struct gm_job *job)
+{
+    gm_list_push(&gm_enqueue_flow(v, job)->jobs, &job->queue);
+    job->state = GM_JOB_QUEUED;
+    v->queued++;
+}
+
+/* The cost comes back as far as it is a debt: credit for everything that was in the lane would be a turn of that
+ * length.
+ */
+static int32_t gm_enqueue_refund(int32_t deficit, uint32_t cost)
+{
+    deficit += (int32_t)cost;
+    return deficit < GM_QUANTUM ? deficit : GM_QUANTUM;
+}
+
+void gm_enqueue_return(struct gm_device *v, struct gm_job *job)
+{
+    struct gm_flow *flow = gm_enqueue_flow(v, job);
+    struct gm_user_flow *user = &job->session->user->flow[v->index];
+    gm_list_push(flow->jobs.next, &job->queue);
+    flow->deficit = gm_enqueue_refund(flow->deficit, job->cost);
+    user->deficit = gm_enqueue_refund(user->deficit, job->cost);
     job->state = GM_JOB_QUEUED;
     v->queued++;
 }

@@ -19,6 +19,8 @@ struct gm_job;
 
 uint32_t gm_enqueue_cost(uint64_t bytes);
 void gm_enqueue_push(struct gm_device *v, struct gm_job *job);
+/* Back to the front of its flow, its debt forgiven: it was in the lane of a process that ended before it took it. */
+void gm_enqueue_return(struct gm_device *v, struct gm_job *job);
 /* Takes a queued job out, wherever it stands. */
 void gm_enqueue_remove(struct gm_job *job);
 /* The next job in fair order, out of the queue; NULL when it is empty. */

@@ -40,8 +40,14 @@ int gm_memfd(const char *name, uint64_t bytes, bool allocate)
     return error;
 }
 
-/* A start position other than 0 lets tests cross the wraps of position and lap within seconds. Slots then look as if
- * the lap before had been there, because zeroed memory must not look like lap 0. */
+/* A start position other than 0 lets tests cross the wraps of position and lap within seconds. */
+static uint64_t gm_region_first_position(void)
+{
+    const char *text = getenv("GRIDMILL_LANE_START");
+    return text != NULL ? strtoull(text, NULL, 0) : 0;
+}
+
+/* Slots look as if the lap before had been there, because zeroed memory must not look like lap 0. */
 static void gm_lane_format(uint8_t *lane, uint32_t slots, uint64_t start)
 {
     struct gm_lane_header *header = (struct gm_lane_header *)(void *)lane;
@@ -59,11 +65,30 @@ static void gm_lane_format(uint8_t *lane, uint32_t slots, uint64_t start)
     }
 }
 
+struct gm_lane_note *gm_region_note(const struct gm_device *v, uint32_t lane)
+{
+    return (struct gm_lane_note *)(void *)(v->region + gm_region_notes_offset()) + lane;
+}
+
+uint32_t *gm_region_journal(const struct gm_device *v, uint32_t lane)
+{
+    return (uint32_t *)(void *)(v->region + gm_region_journal_offset(lane));
+}
+
+void gm_region_lane(struct gm_device *v, uint32_t lane, uint8_t *memory, uint32_t slots)
+{
+    const uint64_t start = gm_region_first_position();
+    struct gm_lane_note *note = gm_region_note(v, lane);
+    uint32_t *journal = gm_region_journal(v, lane);
+    gm_lane_format(memory, slots, start);
+    for (uint64_t p = start; p != start + slots; p++)
+        journal[p & (slots - 1u)] = start != 0 ? gm_lap(p, (uint32_t)__builtin_ctz(slots)) - 1u : 0;
+    *note = (struct gm_lane_note){.head = start};
+}
+
 int gm_region_create(struct gm_device *v)
 {
     const uint64_t bytes = gm_region_bytes();
-    const char *text = getenv("GRIDMILL_LANE_START");
-    const uint64_t start = text != NULL ? strtoull(text, NULL, 0) : 0;
     v->region_fd = gm_memfd("gridmill-region", bytes, true);
     if (v->region_fd < 0)
         return v->region_fd;
@@ -76,16 +101,43 @@ int gm_region_create(struct gm_device *v)
     v->region = memory;
     struct gm_region_header *header = memory;
     header->magic = GM_REGION_MAGIC, header->version = GM_CONTROL_VERSION, header->bytes = bytes;
-    gm_lane_format(v->region + gm_region_lane0_offset(), GM_LANE0_SLOTS, start);
-    gm_lane_format(v->region + gm_region_admin_offset(), GM_ADMIN_SLOTS, start);
-    uint32_t *journal = (uint32_t *)(void *)(v->region + gm_region_journal_offset());
-    for (uint64_t p = start; start != 0 && p != start + GM_LANE0_SLOTS; p++)
-        journal[p & (GM_LANE0_SLOTS - 1u)] = gm_lap(p, (uint32_t)__builtin_ctz(GM_LANE0_SLOTS)) - 1u;
+    gm_lane_format(v->region + gm_region_admin_offset(), GM_ADMIN_SLOTS, gm_region_first_position());
     v->lane = (struct gm_lane_header *)(void *)(v->region + gm_region_lane0_offset());
     v->sq = (struct gm_desc_slot *)(void *)((uint8_t *)v->lane + gm_lane_sq_offset());
     v->cq = (struct gm_granule *)(void *)((uint8_t *)v->lane + gm_lane_cq_offset(GM_LANE0_SLOTS));
-    v->head = start, v->reaped = 0;
+    gm_region_lane(v, 0, (uint8_t *)v->lane, GM_LANE0_SLOTS);
+    v->head = v->lane->start, v->reaped = 0;
     return GM_OK;
+}
+
+/* What a process counted is added to what the ones before it did; the rest are levels, and begin anew. */
+static void gm_region_keep(struct gm_device_counters *past, const struct gm_device_counters *now)
+{
+    past->turns += now->turns, past->polled += now->polled, past->refused += now->refused;
+    past->started += now->started, past->completed += now->completed, past->phases += now->phases;
+    past->tickets += now->tickets, past->held += now->held, past->wakes += now->wakes;
+    past->launches += now->launches, past->parks += now->parks, past->pauses += now->pauses;
+    past->lane_submitted += now->lane_submitted, past->lane_done += now->lane_done;
+    past->lane_failed += now->lane_failed, past->lane_rejected += now->lane_rejected;
+    past->lane_cancelled += now->lane_cancelled;
+    for (uint32_t op = 0; op < GM_OP_COUNT; op++)
+        past->op_done[op] += now->op_done[op], past->op_failed[op] += now->op_failed[op];
+}
+
+void gm_region_renew(struct gm_device *v)
+{
+    struct gm_region_header *header = (struct gm_region_header *)(void *)v->region;
+    uint8_t *admin = v->region + gm_region_admin_offset();
+    gm_region_keep(&v->past, &header->counters);
+    memset(&header->counters, 0, sizeof header->counters);
+    memset(v->region + gm_region_workers_offset(), 0, GM_SHARES_MAX * sizeof(struct gm_granule));
+    memset(admin, 0, gm_lane_bytes(GM_ADMIN_SLOTS));
+    gm_lane_format(admin, GM_ADMIN_SLOTS, gm_region_first_position());
+    /* Nothing is left in lane 0: it goes on behind everything that was written to it, and counts from 0. */
+    v->lane->start = v->head, v->lane->asleep = 0;
+    v->reaped = v->window_reaped = 0, v->armed = false;
+    v->lane->wait = (struct gm_granule){{0, 0, 0, 0}};
+    *gm_region_note(v, 0) = (struct gm_lane_note){.head = v->head};
 }
 
 void gm_region_release(struct gm_device *v)

@@ -61,7 +61,7 @@ static void gm_request_hello(struct gm_session *session, const struct gm_wire_re
     if (!gm_conn_reserve(&session->conn, GM_REPLY_SMALL, &out))
         return;
     const size_t start = gm_wire_begin_result(&out, request->id);
-    gm_wire_put_map(&out, 7);
+    gm_wire_put_map(&out, 8);
     gm_wire_put_str(&out, "version"), gm_wire_put_u64(&out, high);
     gm_wire_put_str(&out, "session"), gm_wire_put_u64(&out, session->id);
     gm_wire_put_str(&out, "daemon"), gm_wire_put_str(&out, GM_VERSION);
@@ -69,6 +69,7 @@ static void gm_request_hello(struct gm_session *session, const struct gm_wire_re
     gm_wire_put_str(&out, "devices"), gm_wire_put_u64(&out, session->daemon->devices.count);
     gm_wire_put_str(&out, "inflight_max"), gm_wire_put_u64(&out, GM_INFLIGHT_PER_SESSION_MAX);
     gm_wire_put_str(&out, "inline_bytes_max"), gm_wire_put_u64(&out, GM_INLINE_BYTES_MAX);
+    gm_wire_put_str(&out, "lanes"), gm_wire_put_u64(&out, GM_LANES_MAX);
     if (gm_wire_end(&out, start) == GM_OK)
         gm_conn_commit(&session->conn, &out, -1);
 }
@@ -131,6 +132,21 @@ static void gm_request_dispatch(struct gm_session *session, const struct gm_wire
     case GM_METHOD_ARENA_FREE:
         gm_arena_free(session, request);
         break;
+    case GM_METHOD_ARENA_ATTACH:
+        gm_arena_attach(session, request);
+        break;
+    case GM_METHOD_ARENA_LIST:
+        gm_arena_list(session, request->id);
+        break;
+    case GM_METHOD_ARENA_REMOVE:
+        gm_arena_remove(session, request);
+        break;
+    case GM_METHOD_LANE_OPEN:
+        gm_lane_open(session, request);
+        break;
+    case GM_METHOD_LANE_CLOSE:
+        gm_lane_close(session, request);
+        break;
     case GM_METHOD_DRAIN:
         gm_server_drain(session, request->id);
         break;
@@ -150,6 +166,7 @@ void gm_request_frame(struct gm_conn *conn, const uint8_t *body, size_t size)
     struct gm_problem problem;
     bool has_id;
     gm_turn_start(d);
+    gm_server_hurry(d);
     const int status = gm_wire_decode_request(body, size, &request, &has_id, &problem);
     if (status == GM_EPROTO || status == GM_ETOODEEP || status == GM_ETOOMANY) {
         d->counters.protocol_errors++;

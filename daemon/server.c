@@ -5,16 +5,12 @@
  */
 #include "server.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
+#include "accept.h"
 #include "daemon.h"
 #include "notify.h"
 #include "reap.h"
@@ -23,117 +19,20 @@
 #include "version.h"
 #include "watchdog.h"
 
-#define GM_ACCEPT_PER_EVENT 64
-#define GM_ACCEPT_RETRY_MS 100
 #define GM_STOP_MS 5000u
 /* Once every job is answered, clients get this long to read the answers. */
 #define GM_UNREAD_MS 2000u
-#define GM_TICK_MS 1000u
+#define GM_SECOND_NS UINT64_C(1000000000)
+/* While the daemon drains: between two looks at lanes, which nobody else tells us of. */
+#define GM_LANES_LOOK_MS 10u
 
 static void gm_server_stop(struct gm_daemon *d, int exit_status);
-
-/* ---- accept ---- */
-
-static void gm_accept_ready(uv_poll_t *poll, int status, int events);
-
-static void gm_accept_set(struct gm_daemon *d, bool on)
-{
-    struct gm_server *s = &d->server;
-    for (int i = 0; i < 2 && s->listening; i++) {
-        if (on)
-            uv_poll_start(&s->accept[i], UV_READABLE, gm_accept_ready);
-        else
-            uv_poll_stop(&s->accept[i]);
-    }
-    s->accept_paused = !on;
-}
-
-static void gm_accept_retry(uv_timer_t *timer)
-{
-    struct gm_daemon *d = timer->data;
-    gm_accept_set(d, true);
-}
-
-void gm_server_fd_free(struct gm_daemon *d)
-{
-    if (!d->server.accept_paused || !d->server.listening)
-        return;
-    uv_timer_stop(&d->server.accept_timer);
-    gm_accept_set(d, true);
-}
-
-/* Out of descriptors: the connection stays in the backlog, where epoll would report it for ever. So the listeners rest
- * until a descriptor is free, or a moment has passed. */
-static void gm_accept_exhausted(struct gm_daemon *d, int reason)
-{
-    struct rlimit limit = {0, 0};
-    getrlimit(RLIMIT_NOFILE, &limit);
-    if (!d->server.accept_paused)
-        d->counters.sessions_refused++;
-    gm_log(GM_LOG_WARN, "accept", "out of file descriptors: new clients wait; limit=%llu error=\"%s\"",
-           (unsigned long long)limit.rlim_cur, strerror(reason));
-    gm_accept_set(d, false);
-    uv_timer_start(&d->server.accept_timer, gm_accept_retry, GM_ACCEPT_RETRY_MS, 0);
-}
-
-static void gm_accept_ready(uv_poll_t *poll, int status, int events)
-{
-    struct gm_daemon *d = poll->data;
-    const bool admin = poll == &d->server.accept[1];
-    (void)status, (void)events;
-    gm_turn_start(d);
-    for (int i = 0; i < GM_ACCEPT_PER_EVENT; i++) {
-        const int fd = accept4(d->server.socket[admin].fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-        if (fd >= 0) {
-            gm_session_accept(d, fd, admin);
-            continue;
-        }
-        if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)
-            gm_accept_exhausted(d, errno);
-        if (errno != EINTR && errno != ECONNABORTED)
-            return;
-    }
-}
-
-static int gm_server_listen(struct gm_daemon *d)
-{
-    static const mode_t modes[2] = {0660, 0600};
-    char path[GM_SOCKET_PATH_MAX + sizeof GM_ADMIN_SUFFIX], error[GM_SOCKET_ERROR];
-    for (int i = 0; i < 2; i++) {
-        snprintf(path, sizeof path, "%s%s", d->config.socket, i == 1 ? GM_ADMIN_SUFFIX : "");
-        if (gm_socket_listen(&d->server.socket[i], path, modes[i], error) != GM_OK) {
-            gm_server_failed(d, error);
-            return GM_ESYSTEM;
-        }
-    }
-    d->server.listening = true;
-    for (int i = 0; i < 2; i++) {
-        uv_poll_init(&d->loop, &d->server.accept[i], d->server.socket[i].fd);
-        d->server.accept[i].data = d;
-    }
-    gm_accept_set(d, true);
-    return GM_OK;
-}
-
-static void gm_server_unlisten(struct gm_daemon *d)
-{
-    if (d->server.listening) {
-        for (int i = 0; i < 2; i++) {
-            uv_poll_stop(&d->server.accept[i]);
-            uv_close((uv_handle_t *)&d->server.accept[i], NULL);
-        }
-        uv_timer_stop(&d->server.accept_timer);
-        d->server.listening = false;
-    }
-    for (int i = 0; i < 2; i++)
-        gm_socket_close(&d->server.socket[i]);
-}
 
 /* ---- phases ---- */
 
 void gm_server_devices_up(struct gm_daemon *d)
 {
-    if (d->phase != GM_PHASE_STARTING || gm_server_listen(d) != GM_OK)
+    if (d->phase != GM_PHASE_STARTING || gm_accept_start(d) != GM_OK)
         return;
     d->phase = GM_PHASE_RUNNING;
     d->spin_budget_ns = gm_reap_spin_budget(d);
@@ -154,7 +53,7 @@ void gm_server_failed(struct gm_daemon *d, const char *reason)
 static void gm_stop_devices(struct gm_daemon *d)
 {
     d->phase = GM_PHASE_STOPPING;
-    gm_server_unlisten(d);
+    gm_accept_end(d);
     gm_sessions_close_all(d, "the daemon stops");
     uv_timer_stop(&d->server.deadline);
     if (d->exit_status == GM_EXIT_OK)
@@ -163,8 +62,27 @@ static void gm_stop_devices(struct gm_daemon *d)
         gm_devices_kill(d);
 }
 
+/* New jobs are refused, and lanes closed as soon as what they hold is answered. */
+static void gm_lanes_timer(uv_timer_t *timer)
+{
+    struct gm_daemon *d = timer->data;
+    gm_turn_start(d);
+    d->server.lanes_left = gm_lanes_drain(d);
+    if (d->server.lanes_left != 0)
+        uv_timer_start(&d->server.lanes, gm_lanes_timer, GM_LANES_LOOK_MS, 0);
+}
+
+static void gm_server_refuse(struct gm_daemon *d)
+{
+    if (d->draining)
+        return;
+    d->draining = true;
+    gm_lanes_timer(&d->server.lanes);
+}
+
 static void gm_fail_jobs(struct gm_daemon *d)
 {
+    gm_lanes_shut_all(d, GM_EDRAINING);
     for (uint32_t i = 0; i < d->sessions.high; i++) {
         struct gm_session *session = &d->sessions.session[i];
         if (session->state != GM_SESSION_OPEN)
@@ -183,7 +101,8 @@ static void gm_deadline(uv_timer_t *timer)
 {
     struct gm_daemon *d = timer->data;
     if (d->phase == GM_PHASE_FINISHING) {
-        gm_log(GM_LOG_WARN, "stop", "jobs were not finished in time: jobs=%u", d->jobs.count);
+        gm_log(GM_LOG_WARN, "stop", "jobs were not finished in time: jobs=%u lanes=%u", d->jobs.count,
+               d->server.lanes_left);
         d->exit_status = GM_EXIT_FAILED;
         gm_fail_jobs(d);
         gm_stop_devices(d);
@@ -195,7 +114,7 @@ static void gm_deadline(uv_timer_t *timer)
 /* exit_status OK: finish what was accepted; else stop at once. */
 static void gm_server_stop(struct gm_daemon *d, int exit_status)
 {
-    d->draining = true;
+    gm_server_refuse(d);
     gm_notify("STOPPING=1");
     if (exit_status != GM_EXIT_OK || d->phase == GM_PHASE_STARTING) {
         d->exit_status = exit_status;
@@ -210,9 +129,9 @@ static void gm_server_stop(struct gm_daemon *d, int exit_status)
         return;
     }
     d->phase = GM_PHASE_FINISHING;
-    gm_log(GM_LOG_INFO, "stop", "finishing jobs=%u", d->jobs.count);
+    gm_log(GM_LOG_INFO, "stop", "finishing jobs=%u lanes=%u", d->jobs.count, d->server.lanes_left);
     gm_notify("EXTEND_TIMEOUT_USEC=%llu", (unsigned long long)(d->config.drain_ms + GM_STOP_MS) * 1000u);
-    gm_server_unlisten(d);
+    gm_accept_end(d);
     uv_timer_start(&d->server.deadline, gm_deadline, d->config.drain_ms, 0);
 }
 
@@ -235,7 +154,7 @@ void gm_server_drain(struct gm_session *session, uint32_t request)
 {
     struct gm_daemon *d = session->daemon;
     struct gm_server *s = &d->server;
-    d->draining = true;
+    gm_server_refuse(d);
     if (s->waiters == GM_DRAIN_WAITERS) {
         struct gm_problem problem;
         gm_problem_set(&problem, GM_EBUSY, "", "%u others wait for the drain; new jobs are refused already",
@@ -245,7 +164,7 @@ void gm_server_drain(struct gm_session *session, uint32_t request)
     }
     s->waiter[s->waiters].session = session->id;
     s->waiter[s->waiters++].request = request;
-    gm_log(GM_LOG_INFO, "drain", "jobs=%u", d->jobs.count);
+    gm_log(GM_LOG_INFO, "drain", "jobs=%u lanes=%u", d->jobs.count, s->lanes_left);
 }
 
 static bool gm_output_pending(const struct gm_daemon *d)
@@ -260,18 +179,20 @@ static void gm_server_close(struct gm_daemon *d)
 {
     struct gm_server *s = &d->server;
     d->phase = GM_PHASE_DONE;
-    uv_handle_t *handles[] = {(uv_handle_t *)&s->accept_timer, (uv_handle_t *)&s->signal[0],
-                              (uv_handle_t *)&s->signal[1],    (uv_handle_t *)&s->signal[2],
-                              (uv_handle_t *)&s->tick,         (uv_handle_t *)&s->deadline,
-                              (uv_handle_t *)&s->turn,         (uv_handle_t *)&s->spin};
+    uv_handle_t *handles[] = {
+        (uv_handle_t *)&s->accept_timer, (uv_handle_t *)&s->signal[0], (uv_handle_t *)&s->signal[1],
+        (uv_handle_t *)&s->signal[2],    (uv_handle_t *)&s->tick,      (uv_handle_t *)&s->deadline,
+        (uv_handle_t *)&s->lanes,        (uv_handle_t *)&s->turn,      (uv_handle_t *)&s->spin};
     for (size_t i = 0; i < sizeof handles / sizeof handles[0]; i++)
         uv_close(handles[i], NULL);
+    gm_devices_close(d);
 }
 
 void gm_server_progress(struct gm_daemon *d)
 {
     struct gm_server *s = &d->server;
-    if (s->waiters != 0 && d->jobs.count == 0) {
+    const bool finished = d->jobs.count == 0 && s->lanes_left == 0;
+    if (s->waiters != 0 && finished) {
         for (uint32_t i = 0; i < s->waiters; i++) {
             struct gm_session *session = gm_session_find(d, s->waiter[i].session);
             if (session != NULL)
@@ -279,7 +200,7 @@ void gm_server_progress(struct gm_daemon *d)
         }
         s->waiters = 0;
     }
-    if (d->phase == GM_PHASE_FINISHING && d->jobs.count == 0) {
+    if (d->phase == GM_PHASE_FINISHING && finished) {
         const uint64_t now_ms = uv_now(&d->loop);
         if (s->finished_ms == 0)
             s->finished_ms = now_ms;
@@ -302,14 +223,25 @@ static void gm_turn(uv_prepare_t *prepare)
 static void gm_tick(uv_timer_t *timer)
 {
     struct gm_daemon *d = timer->data;
-    gm_turn_start(d);
-    gm_watchdog_tick(d);
-    d->tick_ms += d->times.ping_ms;
-    if (d->tick_ms >= GM_TICK_MS) {
-        d->tick_ms = 0;
+    const uint64_t now = gm_turn_start(d);
+    bool calm = gm_watchdog_tick(d);
+    gm_lanes_watch(d);
+    if (now - d->server.second_ns >= GM_SECOND_NS) {
+        d->server.second_ns = now;
         gm_sessions_tick(d);
         gm_devices_tick(d);
     }
+    calm = calm && gm_sessions_calm(d);
+    d->server.calm = calm;
+    uv_timer_start(timer, gm_tick, calm ? gm_watchdog_calm_ms(d) : d->times.ping_ms, 0);
+}
+
+void gm_server_hurry(struct gm_daemon *d)
+{
+    if (!d->server.calm)
+        return;
+    d->server.calm = false;
+    uv_timer_start(&d->server.tick, gm_tick, d->times.ping_ms, 0);
 }
 
 static void gm_server_handles(struct gm_daemon *d)
@@ -319,23 +251,24 @@ static void gm_server_handles(struct gm_daemon *d)
     uv_timer_init(&d->loop, &s->accept_timer);
     uv_timer_init(&d->loop, &s->tick);
     uv_timer_init(&d->loop, &s->deadline);
+    uv_timer_init(&d->loop, &s->lanes);
     uv_prepare_init(&d->loop, &s->turn);
     uv_idle_init(&d->loop, &s->spin);
-    s->accept_timer.data = s->tick.data = s->deadline.data = s->turn.data = s->spin.data = d;
+    s->accept_timer.data = s->tick.data = s->deadline.data = s->lanes.data = s->turn.data = s->spin.data = d;
     for (int i = 0; i < 3; i++) {
         uv_signal_init(&d->loop, &s->signal[i]);
         s->signal[i].data = d;
         uv_signal_start(&s->signal[i], gm_signalled, signals[i]);
     }
     uv_prepare_start(&s->turn, gm_turn);
-    uv_timer_start(&s->tick, gm_tick, d->times.ping_ms, d->times.ping_ms);
+    uv_timer_start(&s->tick, gm_tick, d->times.ping_ms, 0);
 }
 
 static void gm_raise_descriptor_limit(void)
 {
     struct rlimit limit;
     if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
-        const rlim_t enough = GM_SESSIONS_MAX + 2u * GM_ARENAS_MAX + 256u;
+        const rlim_t enough = GM_SESSIONS_MAX + 2u * GM_ARENAS_MAX + 3u * GM_LANES_MAX + 256u;
         limit.rlim_cur = limit.rlim_max < enough ? limit.rlim_max : enough;
         setrlimit(RLIMIT_NOFILE, &limit);
     }

@@ -22,6 +22,8 @@ void gm_server_failed(struct gm_daemon *d, const char *reason);
 void gm_server_fd_free(struct gm_daemon *d);
 /* Admin drain; answered when nothing is in flight. */
 void gm_server_drain(struct gm_session *session, uint32_t request);
+/* A client said something: the next tick comes soon. */
+void gm_server_hurry(struct gm_daemon *d);
 /* Once a turn: drains that are complete, the next step of a stop. */
 void gm_server_progress(struct gm_daemon *d);
 

@@ -29,15 +29,16 @@ void gm_sessions_init(struct gm_daemon *d)
 static struct gm_user *gm_user_of(struct gm_daemon *d, uid_t uid)
 {
     struct gm_user *unused = NULL;
-    for (uint32_t i = 0; i < GM_SESSIONS_MAX; i++) {
+    for (uint32_t i = 0; i < d->sessions.users_high; i++) {
         struct gm_user *user = &d->sessions.user[i];
-        if (user->sessions != 0 && user->uid == uid)
+        const bool used = user->sessions != 0 || user->named != 0;
+        if (used && user->uid == uid)
             return user;
-        if (user->sessions == 0 && unused == NULL)
+        if (!used && unused == NULL)
             unused = user;
-        if (user->sessions == 0 && i >= d->sessions.high)
-            break; /* no entry behind the most sessions there ever were was used */
     }
+    if (unused == NULL && d->sessions.users_high < GM_SESSIONS_MAX)
+        unused = &d->sessions.user[d->sessions.users_high++];
     if (unused == NULL)
         return NULL;
     memset(unused, 0, sizeof *unused);
@@ -165,7 +166,7 @@ static void gm_session_cancel_running(struct gm_session *session)
 {
     for (struct gm_link *at = session->jobs.next; at != &session->jobs; at = at->next) {
         struct gm_job *job = GM_CONTAINER(at, struct gm_job, session_link);
-        struct gm_control cancel = {.type = GM_CONTROL_CANCEL, .u.position = job->position};
+        struct gm_control cancel = {.type = GM_CONTROL_CANCEL, .u.cancel.position = job->position};
         if (gm_device_request(job->device, &cancel, -1, gm_cancel_ignored, NULL, 0) != GM_OK)
             break;
     }
@@ -177,6 +178,7 @@ void gm_sessions_leave(struct gm_daemon *d)
         struct gm_session *session = GM_CONTAINER(d->sessions.leaving.next, struct gm_session, leave);
         gm_session_drop_jobs(session);
         gm_session_cancel_running(session);
+        gm_lanes_leave(session);
         gm_arenas_leave(session);
         gm_list_remove(&session->leave);
         gm_session_settle(session);
@@ -193,7 +195,7 @@ void gm_session_conn_closed(struct gm_conn *conn)
 void gm_session_settle(struct gm_session *session)
 {
     if (session->state != GM_SESSION_LEAVING || !session->conn_closed || session->inflight != 0 ||
-        session->arenas != 0 || gm_list_linked(&session->leave))
+        session->arenas != 0 || session->lanes != 0 || gm_list_linked(&session->leave))
         return;
     session->user->sessions--;
     session->state = GM_SESSION_FREE;
@@ -217,6 +219,17 @@ void gm_sessions_tick(struct gm_daemon *d)
     }
 }
 
+bool gm_sessions_calm(const struct gm_daemon *d)
+{
+    for (uint32_t i = 0; i < d->sessions.high; i++) {
+        const struct gm_session *session = &d->sessions.session[i];
+        if (session->state == GM_SESSION_OPEN &&
+            (session->conn.state == GM_CONN_GOODBYE || gm_conn_unsent(&session->conn) != 0))
+            return false;
+    }
+    return true;
+}
+
 void gm_sessions_close_all(struct gm_daemon *d, const char *reason)
 {
     for (uint32_t i = 0; i < d->sessions.high; i++)
@@ -232,16 +245,17 @@ void gm_sessions_dump(struct gm_daemon *d)
             continue;
         gm_log(GM_LOG_INFO, "dump_session",
                "session=%" PRIu32 " state=%s uid=%ld pid=%ld client=\"%s\" admin=%d inflight=%" PRIu32
-               " arenas=%" PRIu32 " staged=%" PRIu64 " unsent=%zu",
+               " arenas=%" PRIu32 " lanes=%" PRIu32 " staged=%" PRIu64 " unsent=%zu",
                s->id, s->state == GM_SESSION_OPEN ? "open" : "leaving", (long)s->user->uid, (long)s->pid, s->client,
-               s->admin, s->inflight, s->arenas, s->staged, gm_conn_unsent(&s->conn));
+               s->admin, s->inflight, s->arenas, s->lanes, s->staged, gm_conn_unsent(&s->conn));
     }
     for (uint32_t i = 0; i < d->devices.count; i++) {
         const struct gm_device *v = &d->devices.device[i];
         gm_log(GM_LOG_INFO, "dump_device",
                "device=%" PRIu32 " state=%s pid=%ld queued=%" PRIu32 " in_lane=%" PRIu32 " head=%" PRIu64
-               " reaped=%" PRIu64 " control_waits=%" PRIu32 " control_queue=%" PRIu32 " staged=%" PRIu64,
-               i, gm_device_state_name(v), (long)v->pid, v->queued, v->flight_count, v->head, v->reaped, v->waits_count,
-               v->queue_count, v->staging.used);
+               " reaped=%" PRIu64 " lanes=%" PRIu32 " control_waits=%" PRIu32 " control_queue=%" PRIu32
+               " staged=%" PRIu64,
+               i, gm_device_state_name(v), (long)v->pid, v->queued, v->flight_count, v->head, v->reaped, v->clients,
+               v->waits_count, v->queue_count, v->staging.used);
     }
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Clients and the users they belong to: who may have how much. Loop thread only; bounded by GM_SESSIONS_MAX. A session
- * lives until its connection is closed, its last job is answered and its last arena is gone, in whatever order.
+ * lives until its connection is closed, its last job is answered, its last arena and lane are gone, in whatever order.
  */
 #ifndef GM_DAEMON_SESSION_H
 #define GM_DAEMON_SESSION_H
@@ -30,10 +30,10 @@ struct gm_user_flow {
     int32_t deficit;
 };
 
-/* One uid. Exists while it has sessions. */
+/* One uid. Exists while it has sessions or named arenas. */
 struct gm_user {
     uid_t uid;
-    uint32_t sessions; /* 0: free entry */
+    uint32_t sessions, named; /* both 0: free entry */
     uint64_t arena_bytes;
     struct gm_user_flow flow[GM_DEVICES_MAX];
 };
@@ -52,7 +52,8 @@ struct gm_session {
     uint32_t id; /* unique among the living; names its arenas on the devices */
     pid_t pid;   /* decoration */
     bool admin, greeted, conn_closed, leave_queued;
-    uint32_t inflight, arenas;
+    uint32_t inflight, arenas, lanes;
+    uint16_t lane[GM_DEVICES_MAX]; /* index of its lane on each device; 0: none */
     uint64_t staged; /* bytes in staging arenas, all devices */
     uint64_t goodbye_ns;
     struct gm_link jobs;  /* all accepted and unanswered ones */
@@ -65,6 +66,7 @@ struct gm_sessions {
     struct gm_session session[GM_SESSIONS_MAX];
     struct gm_user user[GM_SESSIONS_MAX];
     uint32_t count, high, last_id; /* high: entries used so far */
+    uint32_t users_high;
     struct gm_link leaving;        /* their client left in this turn */
 };
 
@@ -77,12 +79,14 @@ struct gm_session *gm_session_find(struct gm_daemon *d, uint32_t id);
 void gm_session_gone(struct gm_conn *conn, const char *reason);
 void gm_session_conn_closed(struct gm_conn *conn);
 bool gm_session_is_busy(const struct gm_conn *conn);
-/* What clients that left in this turn leave behind: jobs are dropped, arenas freed. */
+/* What clients that left in this turn leave behind: jobs are dropped, arenas and lanes freed. */
 void gm_sessions_leave(struct gm_daemon *d);
 /* Gives the entry back once nothing refers to it. */
 void gm_session_settle(struct gm_session *session);
 /* Once a second: goodbyes that the peer does not read, empty buffers. */
 void gm_sessions_tick(struct gm_daemon *d);
+/* Nothing of that is to be done before long. */
+bool gm_sessions_calm(const struct gm_daemon *d);
 void gm_sessions_close_all(struct gm_daemon *d, const char *reason);
 void gm_sessions_dump(struct gm_daemon *d);
 

@@ -216,32 +216,76 @@ static double gm_busy_ratio(struct gm_device *v, uint64_t now)
     return ratio < 1 ? ratio : 1;
 }
 
+/* Jobs of sockets are ours to count. Those of lanes are counted by the dispatcher, who stores its counts one by one:
+ * what was answered is read first and was submitted at least, so that every snapshot adds up. */
+static void gm_fill_jobs(const struct gm_device *v, const struct gm_device_counters *c, struct gm_stats_device *s)
+{
+    const struct gm_device_counters *past = &v->past;
+    const uint64_t done = past->lane_done + gm_load_acquire_u64(&c->lane_done);
+    const uint64_t failed = past->lane_failed + gm_load_acquire_u64(&c->lane_failed);
+    const uint64_t rejected = past->lane_rejected + gm_load_acquire_u64(&c->lane_rejected);
+    const uint64_t cancelled = past->lane_cancelled + gm_load_acquire_u64(&c->lane_cancelled);
+    const uint64_t answered = done + failed + rejected + cancelled;
+    uint64_t submitted = past->lane_submitted + gm_load_relaxed_u64(&c->lane_submitted);
+    submitted = submitted > answered ? submitted : answered;
+    s->submitted = v->submitted + submitted;
+    s->done = v->done + done, s->failed = v->failed + failed;
+    s->rejected = v->rejected + rejected, s->cancelled = v->cancelled + cancelled;
+    s->queue_depth = (double)(v->depth + submitted - answered);
+}
+
+static void gm_fill_scheduler(const struct gm_device *v, const struct gm_device_counters *c, struct gm_stats_device *s)
+{
+    const struct gm_device_counters *past = &v->past;
+    s->started = past->started + gm_load_relaxed_u64(&c->started);
+    s->phases = past->phases + gm_load_relaxed_u64(&c->phases);
+    s->tickets = past->tickets + gm_load_relaxed_u64(&c->tickets);
+    s->held = past->held + gm_load_relaxed_u64(&c->held);
+    s->entries_high = (double)gm_load_relaxed_u64(&c->entries_high);
+    s->workspace_high = (double)gm_load_relaxed_u64(&c->workspace_high);
+    s->launches = past->launches + gm_load_relaxed_u64(&c->launches);
+    s->parks = past->parks + gm_load_relaxed_u64(&c->parks);
+    s->pauses = past->pauses + gm_load_relaxed_u64(&c->pauses);
+    s->wakes = past->wakes + gm_load_relaxed_u64(&c->wakes);
+}
+
+static const struct gm_device_counters *gm_counters_of(const struct gm_device *v)
+{
+    static const struct gm_device_counters none;
+    return v->region != NULL ? &((const struct gm_region_header *)(const void *)v->region)->counters : &none;
+}
+
 static void gm_fill_device(struct gm_daemon *d, struct gm_device *v, uint64_t now, struct gm_stats_device *s)
 {
     s->index = v->index;
     s->name = v->hello.name;
     s->backend = v->config.backend == GM_BACKEND_CUDA ? "cuda" : "cpu";
     s->state = gm_device_state_name(v);
-    s->reason = v->state == GM_DEVICE_LOST ? v->reason : "";
+    s->reason = v->state == GM_DEVICE_LOST || gm_device_recovering(v) ? v->reason : "";
     s->pid = (double)v->pid;
     s->ping_ms = v->ping_answered_ns != 0 ? (double)((now - v->ping_answered_ns) / 1000000u) : 0;
     s->workers = v->hello.workers;
-    s->queue_depth = (double)v->depth, s->queue_high = (double)v->depth_high;
+    s->restarts = v->restarts;
+    s->lanes = v->clients, s->lanes_abused = v->abused;
+    s->queue_high = (double)v->depth_high;
     s->oldest_ms = (double)gm_oldest_ms(d, v, now);
-    s->submitted = v->submitted, s->done = v->done, s->failed = v->failed;
-    s->rejected = v->rejected, s->cancelled = v->cancelled;
     s->workspace_bytes = (double)v->hello.workspace_bytes;
-    if (v->region == NULL)
-        return;
-    const struct gm_region_header *header = (const struct gm_region_header *)(const void *)v->region;
-    const struct gm_device_counters *c = &header->counters;
-    s->busy = gm_busy_ratio(v, now);
-    s->started = gm_load_relaxed_u64(&c->started), s->phases = gm_load_relaxed_u64(&c->phases);
-    s->tickets = gm_load_relaxed_u64(&c->tickets), s->held = gm_load_relaxed_u64(&c->held);
-    s->entries_high = (double)gm_load_relaxed_u64(&c->entries_high);
-    s->workspace_high = (double)gm_load_relaxed_u64(&c->workspace_high);
-    s->launches = gm_load_relaxed_u64(&c->launches), s->parks = gm_load_relaxed_u64(&c->parks);
-    s->pauses = gm_load_relaxed_u64(&c->pauses), s->wakes = gm_load_relaxed_u64(&c->wakes);
+    gm_fill_jobs(v, gm_counters_of(v), s);
+    gm_fill_scheduler(v, gm_counters_of(v), s);
+    s->busy = v->region != NULL ? gm_busy_ratio(v, now) : 0;
+}
+
+/* Jobs of sockets, and of the lanes of all devices. */
+static void gm_fill_op(const struct gm_daemon *d, uint32_t op, struct gm_stats_op *s)
+{
+    const struct gm_op_counters *c = &d->counters.op[op];
+    *s = (struct gm_stats_op){
+        .name = gm_op_name(op), .done = c->done, .failed = c->failed, .wait = &c->wait, .run = &c->run};
+    for (uint32_t i = 0; i < d->devices.count; i++) {
+        const struct gm_device *v = &d->devices.device[i];
+        s->done += v->past.op_done[op] + gm_load_relaxed_u64(&gm_counters_of(v)->op_done[op]);
+        s->failed += v->past.op_failed[op] + gm_load_relaxed_u64(&gm_counters_of(v)->op_failed[op]);
+    }
 }
 
 /* Bounds that a user can meet: L(name, value). */
@@ -265,6 +309,8 @@ static void gm_fill_device(struct gm_daemon *d, struct gm_device *v, uint64_t no
     L("msgpack_depth", GM_MSGPACK_DEPTH_MAX)                                                                           \
     L("msgpack_items", GM_MSGPACK_ITEMS_MAX)                                                                           \
     L("lane_slots", GM_LANE0_SLOTS)                                                                                    \
+    L("lanes", GM_LANES_MAX)                                                                                           \
+    L("client_lane_slots", GM_CLIENT_LANE_SLOTS_MAX)                                                                   \
     L("ping_deadline_ms", d->times.ping_deadline_ms)                                                                   \
     L("ping_kill_ms", d->times.ping_kill_ms)                                                                           \
     L("drain_ms", d->config.drain_ms)
@@ -286,6 +332,7 @@ void gm_stats_reply(struct gm_session *session, uint32_t id)
     struct gm_daemon *d = session->daemon;
     const uint64_t now = gm_now_ns();
     struct gm_wire_out out;
+    gm_lanes_watch(d);
     if (!gm_conn_reserve(&session->conn, GM_STATS_BYTES_MAX, &out))
         return;
     const size_t start = gm_wire_begin_result(&out, id);
@@ -302,9 +349,8 @@ void gm_stats_reply(struct gm_session *session, uint32_t id)
     }
     gm_wire_put_str(&out, "ops"), gm_wire_put_array(&out, GM_OP_COUNT);
     for (uint32_t op = 0; op < GM_OP_COUNT; op++) {
-        const struct gm_op_counters *c = &d->counters.op[op];
-        const struct gm_stats_op op_values = {
-            .name = gm_op_name(op), .done = c->done, .failed = c->failed, .wait = &c->wait, .run = &c->run};
+        struct gm_stats_op op_values;
+        gm_fill_op(d, op, &op_values);
         gm_put_scope(&out, GM_SCOPE_OP, &op_values);
     }
     gm_wire_put_str(&out, "limits"), gm_put_limits(&out, d);

@@ -62,7 +62,8 @@ static int gm_plan_problem(const struct gm_plan *p, uint32_t buffer, const char 
 static int gm_plan_alias(const struct gm_plan *p, uint32_t in, uint32_t out)
 {
     const uint64_t a = p->submit->buffer[in].offset, b = p->submit->buffer[out].offset;
-    if (p->arena[in] == NULL || p->arena[in] != p->arena[out] || p->bytes[in] == 0 || p->bytes[out] == 0)
+    if (p->arena[in] == NULL || p->arena[out] == NULL || p->bytes[in] == 0 || p->bytes[out] == 0 ||
+        gm_arena_memory(p->arena[in]) != gm_arena_memory(p->arena[out]))
         return GM_OK;
     if (a + p->bytes[in] <= b || b + p->bytes[out] <= a || (a == b && p->row.shape == GM_SHAPE_MAP))
         return GM_OK;
@@ -78,6 +79,10 @@ static int gm_plan_arenas(struct gm_plan *p)
             continue;
         char text[GM_ERROR_TEXT_MAX];
         status = gm_arena_find(p->session, s->buffer[i].arena, &p->arena[i]);
+        if (status == GM_OK && i >= p->row.inputs && p->arena[i]->read_only)
+            status = GM_EREADONLY;
+        if (status == GM_OK && p->arena[i]->gone)
+            return gm_plan_problem(p, i, "arena", GM_EDEVICELOST, "the arena went with its device");
         if (status != GM_OK)
             return gm_plan_problem(p, i, "arena", status, NULL);
         const uint64_t size = p->arena[i]->bytes, offset = s->buffer[i].offset;
@@ -93,6 +98,14 @@ static int gm_plan_arenas(struct gm_plan *p)
     return status;
 }
 
+/* Fewer jobs, but a device that is being replaced only when no other one will do. */
+static bool gm_plan_better(const struct gm_device *v, const struct gm_device *than)
+{
+    if (than == NULL || gm_device_live(v) != gm_device_live(than))
+        return than == NULL || gm_device_live(v);
+    return v->depth < than->depth;
+}
+
 /* The device that the message names; else one where its arenas are, the one with the fewest jobs. */
 static int gm_plan_device(struct gm_plan *p, struct gm_device **chosen)
 {
@@ -105,12 +118,12 @@ static int gm_plan_device(struct gm_plan *p, struct gm_device **chosen)
     for (uint32_t i = 0; i < devices->count; i++) {
         struct gm_device *v = &devices->device[i];
         const bool wanted = !p->submit->has_device || p->submit->device == i;
-        if (wanted && gm_device_live(v) && (mask >> i & 1u) != 0 && (*chosen == NULL || v->depth < (*chosen)->depth))
+        if (wanted && gm_device_serves(v) && (mask >> i & 1u) != 0 && gm_plan_better(v, *chosen))
             *chosen = v;
     }
     if (*chosen != NULL)
         return GM_OK;
-    if (p->submit->has_device && gm_device_live(&devices->device[p->submit->device]))
+    if (p->submit->has_device && gm_device_serves(&devices->device[p->submit->device]))
         return gm_problem_set(p->problem, GM_ENODEVICE, "device", "an arena of the job is not on this device");
     for (uint32_t i = 0; i < p->submit->buffers; i++)
         if (p->arena[i] != NULL && p->arena[i]->devices == 0)

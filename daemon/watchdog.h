@@ -5,9 +5,14 @@
 #ifndef GM_DAEMON_WATCHDOG_H
 #define GM_DAEMON_WATCHDOG_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
 struct gm_daemon;
 
-/* From a timer, every ping interval. */
-void gm_watchdog_tick(struct gm_daemon *d);
+/* From a timer. true: all devices sleep and have nothing to do, and the next tick may be gm_watchdog_calm_ms away;
+ * otherwise it comes after a ping interval. */
+bool gm_watchdog_tick(struct gm_daemon *d);
+uint32_t gm_watchdog_calm_ms(const struct gm_daemon *d);
 
 #endif

@@ -336,6 +336,73 @@ static void descriptors_travel_with_their_own_frame(void **state)
         close(pipes[i][1]);
 }
 
+/* Receives a frame of so many bytes and what came with it; returns how many descriptors. */
+static uint32_t receive_with_fds(size_t size, int fds[GM_FDS_PER_FRAME_MAX])
+{
+    uint8_t bytes[128];
+    union {
+        struct cmsghdr header;
+        char bytes[CMSG_SPACE(GM_FDS_PER_FRAME_MAX * sizeof(int))];
+    } space;
+    struct iovec piece = {.iov_base = bytes, .iov_len = size + 6}; /* length, bin 8 header, bytes */
+    struct msghdr message = {
+        .msg_iov = &piece, .msg_iovlen = 1, .msg_control = space.bytes, .msg_controllen = sizeof space.bytes};
+    assert_int_equal(recvmsg(peer, &message, MSG_CMSG_CLOEXEC), (ssize_t)size + 6);
+    assert_int_equal(message.msg_flags & MSG_CTRUNC, 0);
+    const struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+    if (header == NULL)
+        return 0;
+    const uint32_t count = (uint32_t)((header->cmsg_len - CMSG_LEN(0)) / sizeof(int));
+    memcpy(fds, CMSG_DATA(header), count * sizeof(int));
+    return count;
+}
+
+static void several_descriptors_of_a_frame_arrive_together_and_in_order(void **state)
+{
+    (void)state;
+    int pipes[18][2], fds[GM_FDS_PER_FRAME_MAX];
+    const int before = open_fds();
+    for (int i = 0; i < 18; i++)
+        assert_int_equal(pipe2(pipes[i], O_CLOEXEC), 0);
+    for (int i = 0; i < 6; i++) { /* more than the connection keeps: the first ones are sent early */
+        struct gm_wire_out out;
+        const int three[3] = {pipes[3 * i][0], pipes[3 * i + 1][0], pipes[3 * i + 2][0]};
+        assert_true(gm_conn_reserve(&conn, 128, &out));
+        const size_t start = gm_wire_begin(&out);
+        gm_wire_put_bin(&out, (uint8_t[20]){0}, 20);
+        assert_int_equal(gm_wire_end(&out, start), GM_OK);
+        gm_conn_commit_fds(&conn, &out, three, i % 2 == 0 ? 3 : 2);
+        if (i % 2 != 0)
+            close(three[2]);
+        assert_true(reply(10, -1));
+    }
+    gm_conn_flush_all(&io);
+    for (int i = 0; i < 6; i++) {
+        const uint32_t count = receive_with_fds(20, fds);
+        assert_int_equal(count, i % 2 == 0 ? 3 : 2);
+        for (uint32_t k = 0; k < count; k++) {
+            char byte = 0;
+            assert_int_equal(write(pipes[3 * i + (int)k][1], &(char){(char)('a' + k)}, 1), 1);
+            assert_int_equal(read(fds[k], &byte, 1), 1);
+            assert_int_equal(byte, 'a' + k);
+            close(fds[k]);
+        }
+        assert_int_equal(receive_with_fds(10, fds), 0);
+    }
+    for (int i = 0; i < 18; i++)
+        close(pipes[i][1]);
+    assert_int_equal(open_fds(), before);
+    const int left[3] = {dup(peer), dup(peer), dup(peer)}; /* and those that are never sent are closed */
+    struct gm_wire_out out;
+    assert_true(gm_conn_reserve(&conn, 128, &out));
+    const size_t start = gm_wire_begin(&out);
+    gm_wire_put_nil(&out);
+    assert_int_equal(gm_wire_end(&out, start), GM_OK);
+    gm_conn_commit_fds(&conn, &out, left, 3);
+    gm_conn_close(&conn, "test");
+    assert_int_equal(open_fds(), before - 1);
+}
+
 static void half_close_still_gets_its_answers(void **state)
 {
     (void)state;
@@ -403,6 +470,7 @@ int main(void)
         CASE(stray_descriptors_are_closed),
         CASE(a_flood_of_descriptors_is_a_protocol_error),
         CASE(descriptors_travel_with_their_own_frame),
+        CASE(several_descriptors_of_a_frame_arrive_together_and_in_order),
         CASE(half_close_still_gets_its_answers),
         CASE(hang_up_ends_it_although_jobs_run),
         CASE(handler_may_close_the_connection),

@@ -136,6 +136,31 @@ static void removal_from_the_middle_keeps_order_and_counts(void **state)
     assert_true(gm_list_empty(&v->users));
 }
 
+static void returned_jobs_stand_in_front_in_their_old_order_and_nobody_gets_a_longer_turn(void **state)
+{
+    (void)state;
+    struct gm_job *taken[300];
+    for (uint32_t i = 0; i < 400; i++) {
+        push(0, 0, i, 1);
+        push(1, 1, i, i % 50 == 0 ? GM_COST_MAX : 1);
+    }
+    for (int i = 0; i < 300; i++)
+        taken[i] = gm_enqueue_next(v);
+    for (int i = 300; i-- != 0;)
+        gm_enqueue_return(v, taken[i]);
+    assert_int_equal(v->queued, 800);
+    uint32_t next[2] = {0}, turn = 0, longest = 0;
+    for (const struct gm_session *last = NULL; next[0] < 400 && next[1] < 400;) {
+        struct gm_job *job = gm_enqueue_next(v);
+        assert_int_equal(job->id, next[job->session - d->sessions.session]++);
+        turn = job->session == last ? turn + 1 : 1;
+        last = job->session;
+        if (next[0] != 0 && next[1] != 0 && job->session == &d->sessions.session[1])
+            longest = turn > longest ? turn : longest;
+    }
+    assert_true(longest <= 2 * GM_QUANTUM);
+}
+
 static void cost_grows_with_bytes_and_is_capped(void **state)
 {
     (void)state;
@@ -154,6 +179,7 @@ int main(void)
         CASE(many_sessions_of_one_user_get_the_share_of_one_user),
         CASE(large_jobs_are_paid_for),
         CASE(removal_from_the_middle_keeps_order_and_counts),
+        CASE(returned_jobs_stand_in_front_in_their_old_order_and_nobody_gets_a_longer_turn),
         CASE(cost_grows_with_bytes_and_is_capped),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

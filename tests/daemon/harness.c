@@ -52,6 +52,7 @@ void daemon_spawn(struct daemon_child *child, const char *mode, const char *cons
         assert_non_null(mkdtemp(child->folder));
         snprintf(child->socket, sizeof child->socket, "%s/s", child->folder);
         snprintf(child->log, sizeof child->log, "%s/log", child->folder);
+        snprintf(child->once, sizeof child->once, "%s/once", child->folder);
     }
     program_path("gridmilld", daemon_path, sizeof daemon_path);
     program_path("fake_device", device_path, sizeof device_path);
@@ -65,6 +66,7 @@ void daemon_spawn(struct daemon_child *child, const char *mode, const char *cons
     list[count++] = "--log-level", list[count++] = "debug";
     for (int i = 0; args != NULL && args[i] != NULL && count < ARGS_MAX - 1; i++)
         list[count++] = args[i];
+    unlink(child->once);
     child->pid = fork();
     assert_true(child->pid >= 0);
     if (child->pid != 0)
@@ -72,6 +74,7 @@ void daemon_spawn(struct daemon_child *child, const char *mode, const char *cons
     const int log = open(child->log, O_WRONLY | O_CREAT | O_APPEND, 0600);
     dup2(log, STDERR_FILENO);
     setenv("FAKE_DEVICE", mode, 1);
+    setenv("FAKE_DEVICE_ONCE", child->once, 1);
     execv(daemon_path, (char *const *)(uintptr_t)list);
     _exit(127);
 }
@@ -136,7 +139,7 @@ void daemon_clean(struct daemon_child *child)
         snprintf(path, sizeof path, "%s%s", child->socket, names[i]);
         unlink(path);
     }
-    unlink(child->log);
+    unlink(child->log), unlink(child->once);
     assert_int_equal(rmdir(child->folder), 0);
     child->folder[0] = 0;
 }
@@ -177,7 +180,7 @@ static bool client_read(struct client *c, uint8_t *bytes, size_t size)
 {
     union {
         struct cmsghdr header;
-        char bytes[CMSG_SPACE(sizeof(int))];
+        char bytes[CMSG_SPACE(GM_FDS_PER_FRAME_MAX * sizeof(int))];
     } control;
     while (size != 0) {
         struct pollfd ready = {.fd = c->fd, .events = POLLIN};
@@ -190,8 +193,13 @@ static bool client_read(struct client *c, uint8_t *bytes, size_t size)
         if (n <= 0)
             return false;
         const struct cmsghdr *header = CMSG_FIRSTHDR(&message);
-        if (header != NULL)
-            memcpy(&c->passed_fd, CMSG_DATA(header), sizeof(int));
+        if (header != NULL) {
+            if (c->passed_fd >= 0)
+                close(c->passed_fd);
+            c->passed_count = (uint32_t)((header->cmsg_len - CMSG_LEN(0)) / sizeof(int));
+            memcpy(c->passed, CMSG_DATA(header), c->passed_count * sizeof(int));
+            c->passed_fd = c->passed[0];
+        }
         bytes += n, size -= (size_t)n;
     }
     return true;
@@ -201,6 +209,7 @@ bool client_receive(struct client *c, struct gm_wire_response *response)
 {
     struct gm_problem problem;
     uint8_t *h = c->frame;
+    c->passed_count = 0;
     if (!client_read(c, h, GM_FRAME_HEADER))
         return false;
     c->size = (size_t)h[0] << 24 | (size_t)h[1] << 16 | (size_t)h[2] << 8 | h[3];
@@ -247,6 +256,27 @@ struct gm_wire_request request_sum(const float *values, uint64_t n)
     request.u.submit.buffer[0] =
         (struct gm_wire_buffer){.place = GM_PLACE_INLINE, .bytes = (const uint8_t *)values, .size = n * sizeof *values};
     return request;
+}
+
+void client_send_nops(struct client *c, int count)
+{
+    for (int i = 0; i < count; i++) {
+        struct gm_wire_request nop = request_nop();
+        client_send(c, &nop);
+    }
+}
+
+int client_receive_done(struct client *c, int count, int error)
+{
+    struct gm_wire_response response;
+    int done = 0;
+    for (int i = 0; i < count; i++) {
+        assert_true(client_receive(c, &response));
+        if (response.failed)
+            assert_int_equal(response.problem.code, error);
+        done += !response.failed;
+    }
+    return done;
 }
 
 struct client *client_open(const struct daemon_child *child, bool admin)
@@ -340,6 +370,30 @@ void stats_wait(const struct daemon_child *child, const char *path, uint64_t val
         if ((seen = stats_u64(child, path)) == value)
             return;
     fail_msg("%s is %llu and does not become %llu", path, (unsigned long long)seen, (unsigned long long)value);
+}
+
+void stats_wait_text(const struct daemon_child *child, const char *path, const char *part)
+{
+    char text[256] = "";
+    for (const uint64_t until = now_ms() + WAIT_MS; now_ms() < until; sleep_ms(10)) {
+        stats_text(child, path, text, sizeof text);
+        if (strstr(text, part) != NULL)
+            return;
+    }
+    fail_msg("%s is '%s' and does not become '%s'", path, text, part);
+}
+
+void stats_add_up(const struct daemon_child *child)
+{
+    struct client *c = client_open(child, false);
+    struct gm_wire_request stats = request_of(GM_METHOD_STATS);
+    struct gm_wire_response r;
+    client_call(c, &stats, &r);
+    assert_int_equal(response_u64(&r, "devices.0.submitted"),
+                     response_u64(&r, "devices.0.done") + response_u64(&r, "devices.0.failed") +
+                         response_u64(&r, "devices.0.rejected") + response_u64(&r, "devices.0.cancelled") +
+                         response_u64(&r, "devices.0.queue_depth"));
+    client_close(c);
 }
 
 pid_t daemon_device_pid(const struct daemon_child *child)

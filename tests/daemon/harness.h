@@ -22,19 +22,21 @@
 
 struct daemon_child {
     pid_t pid;
-    char folder[64], socket[96], log[96];
+    char folder[64], socket[96], log[96], once[96];
 };
 
 struct client {
     int fd;
     uint32_t next_id;
     uint8_t frame[GM_FRAME_HEADER + GM_FRAME_BYTES_MAX];
-    size_t size;   /* of the body of the last frame */
-    int passed_fd; /* -1, or the descriptor that came with it */
+    size_t size;                      /* of the body of the last frame */
+    int passed_fd;                    /* -1, or the first descriptor that came with a frame, the client's to close */
+    int passed[GM_FDS_PER_FRAME_MAX]; /* all of them; the others are for whoever asked for them */
+    uint32_t passed_count;            /* of the last frame */
 };
 
-/* mode: see fake_device.c. args: more flags, NULL at the end; may be NULL; starting with --device they replace the one
- * cpu device. Does not wait. */
+/* mode: see fake_device.c; "once:" before it: the first process only, later ones are normal. args: more flags, NULL at
+ * the end; may be NULL; starting with --device they replace the one cpu device. Does not wait. */
 void daemon_spawn(struct daemon_child *child, const char *mode, const char *const *args);
 /* Spawns and waits until it serves. */
 void daemon_start(struct daemon_child *child, const char *mode, const char *const *args);
@@ -52,6 +54,10 @@ pid_t daemon_device_pid(const struct daemon_child *child);
 struct client *client_open(const struct daemon_child *child, bool admin);
 struct client *client_raw(const char *path); /* without hello; NULL when nobody listens */
 void client_close(struct client *c);
+/* A job that does nothing. */
+void client_send_nops(struct client *c, int count);
+/* Receives count answers: how many were results; the others must have this error. */
+int client_receive_done(struct client *c, int count, int error);
 void client_send(struct client *c, struct gm_wire_request *request);
 /* Next response; false: end of file. Fails the test after WAIT_MS. */
 bool client_receive(struct client *c, struct gm_wire_response *response);
@@ -70,6 +76,10 @@ void stats_text(const struct daemon_child *child, const char *path, char *text, 
 uint64_t response_u64(const struct gm_wire_response *response, const char *path);
 /* Waits until the number is there; fails the test after WAIT_MS. */
 void stats_wait(const struct daemon_child *child, const char *path, uint64_t value);
+/* The same for a text, or a part of it. */
+void stats_wait_text(const struct daemon_child *child, const char *path, const char *part);
+/* In one snapshot, the jobs of the first device add up. */
+void stats_add_up(const struct daemon_child *child);
 
 uint64_t now_ms(void);
 void sleep_ms(unsigned ms);

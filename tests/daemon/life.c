@@ -130,7 +130,7 @@ static void automatic_device_says_why_it_is_not_the_gpu_and_an_explicit_gpu_has_
     static const char *const automatic[] = {"--device", "auto", NULL}, *const gpu[] = {"--device", "cuda:0", NULL};
     char backend[16];
     daemon_start(&child, "nogpu", automatic);
-    assert_true(daemon_log_has(&child, "device 0: cpu, 1 workers (no GPU: the fake device has no luck)"));
+    assert_true(daemon_log_has(&child, "device 0: cpu, 1 workers (no GPU in use: the fake device has no luck)"));
     stats_text(&child, "devices.0.backend", backend, sizeof backend);
     assert_string_equal(backend, "cpu");
     struct client *c = client_open(&child, false);
