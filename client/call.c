@@ -37,27 +37,54 @@ static int report_start(struct gm_client *client, int status)
     return gm__report(&client->last, status, "", "%s", gm_strerror(status));
 }
 
-int gm__call(struct gm_client *client, struct gm_wire_request *request, struct gm_call *call, uint64_t deadline_ns)
+int gm__call_begin(struct gm_client *client, struct gm_wire_request *request, struct gm_call *call)
 {
     call->method = request->method;
     call->problem = (struct gm_problem){0};
     call->copy = NULL;
-    call->fd = -1;
-    int rc = post(client, request, SLOT_CALL, &call->pending);
-    if (rc != GM_OK)
-        return report_start(client, rc);
-    gm__conn_push(client);
-    rc = gm__wait(client, &call->pending, deadline_ns);
+    for (uint32_t i = 0; i < GM_FDS_PER_FRAME_MAX; i++)
+        call->fds[i] = -1;
+    const int rc = post(client, request, SLOT_CALL, &call->pending);
+    return rc == GM_OK ? GM_OK : report_start(client, rc);
+}
+
+/* What becomes of the reply to a call that nobody waits for any more. */
+static enum gm_slot_kind orphan_of(enum gm_method method)
+{
+    switch (method) {
+    case GM_METHOD_ARENA_CREATE:
+    case GM_METHOD_ARENA_ATTACH:
+        return SLOT_ORPHAN_ARENA;
+    case GM_METHOD_LANE_OPEN:
+        return SLOT_ORPHAN_LANE;
+    default:
+        return SLOT_ORPHAN;
+    }
+}
+
+int gm__call_end(struct gm_client *client, struct gm_call *call, uint64_t deadline_ns)
+{
+    const int rc = gm__wait(client, &call->pending, NULL, deadline_ns);
+
     if (rc != GM_OK) {
         struct gm_slot *slot = &client->slots[call->pending.slot];
-        slot->kind = request->method == GM_METHOD_ARENA_CREATE ? SLOT_ORPHAN_ARENA : SLOT_ORPHAN;
+        slot->kind = orphan_of(call->method);
         slot->pending = NULL;
-        return gm__report(&client->last, rc, "", "no answer to %s before the deadline",
-                          gm_method_name(request->method));
+        return gm__report(&client->last, rc, "", "no answer to %s before the deadline", gm_method_name(call->method));
     }
     if (call->problem.code != GM_OK)
         return gm__report_problem(&client->last, &call->problem);
     return GM_OK;
+}
+
+int gm__call(struct gm_client *client, struct gm_wire_request *request, struct gm_call *call, uint64_t deadline_ns)
+{
+    const int rc = gm__call_begin(client, request, call);
+
+    if (rc != GM_OK)
+        return rc;
+    gm__conn_push(client);
+    return gm__call_end(client, call, deadline_ns);
 }
 
 static int call_simple(struct gm_client *client, enum gm_method method, uint64_t deadline_ns, struct gm_call *call)
@@ -106,4 +133,9 @@ int gm_stats(struct gm_client *client, uint64_t deadline_ns, void **bytes, size_
 int gm_ops(struct gm_client *client, uint64_t deadline_ns, void **bytes, size_t *size)
 {
     return call_for_map(client, GM_METHOD_OPS, deadline_ns, bytes, size);
+}
+
+int gm_arena_list(struct gm_client *client, uint64_t deadline_ns, void **bytes, size_t *size)
+{
+    return call_for_map(client, GM_METHOD_ARENA_LIST, deadline_ns, bytes, size);
 }

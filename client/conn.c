@@ -26,15 +26,28 @@ void gm__conn_drop_fds(struct gm_client *client)
     client->fds_kept = 0;
 }
 
-/* The oldest descriptor: it belongs to the frame that is being read, because each travels with its own frame. */
-int gm__conn_take_fd(struct gm_client *client)
+/* The oldest descriptors: they belong to the frame that is being read, because each travels with its own frame. */
+void gm__conn_take_fds(struct gm_client *client, int *fds, uint32_t count)
 {
-    if (client->fds_kept == 0)
-        return -1;
-    const int fd = client->fds[0];
-    client->fds_kept--;
-    memmove(client->fds, client->fds + 1, client->fds_kept * sizeof client->fds[0]);
-    return fd;
+    uint32_t taken = 0;
+
+    while (taken < count && taken < client->fds_kept && (taken == 0 || fds[taken - 1] != FD_LOST)) {
+        fds[taken] = client->fds[taken];
+        taken++;
+    }
+    client->fds_kept -= taken;
+    memmove(client->fds, client->fds + taken, client->fds_kept * sizeof client->fds[0]);
+    for (; taken < count; taken++)
+        fds[taken] = -1;
+}
+
+void gm__close_fds(int *fds, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        if (fds[i] >= 0)
+            close(fds[i]);
+        fds[i] = -1;
+    }
 }
 
 static bool keep_fd(struct gm_client *client, int fd)
@@ -157,6 +170,7 @@ void gm__conn_flush(struct gm_client *client)
 void gm__conn_push(struct gm_client *client)
 {
     gm__conn_flush(client);
+    gm__event_output(client);
     if (gm__conn_has_output(client) && !client->reader_wants_output)
         gm__wake_reader(client);
 }
@@ -167,6 +181,7 @@ int gm__conn_exchange(struct gm_client *client)
     receive(client);
     /* Replies may have queued output of their own. */
     gm__conn_flush(client);
+    gm__event_output(client);
     return client->closed ? GM_ECLOSED : GM_OK;
 }
 

@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * libgridmill: jobs for gridmilld over its Unix socket. This is the one installed header; it includes nothing but the
- * C library and compiles as C11 and as C++17.
+ * libgridmill: jobs for gridmilld, over its Unix socket and over lanes. This is the one installed header; it includes
+ * nothing but the C library and compiles as C11 and as C++17.
+ *
+ * Ways of a job. A lane is memory shared with one device, which reads jobs from it and writes their completions into
+ * it: no daemon, no message, no system call. gm_open opens one on each device. The same calls use it by themselves: a
+ * job goes by the lane when all its buffers lie in arenas and the lane has room, else by the socket. What it does, and
+ * what it says when it fails, is the same.
  *
  * Results. A function that returns int returns GM_OK or one of the negative numbers of enum gm_status. What went
  * wrong, in words, is kept: gm_job_failure for a job, gm_last_failure for everything else of a client.
@@ -9,18 +14,21 @@
  * Threads. A client may be used from any number of threads at once, and every function here may be called from any of
  * them, with three rules: gm_close is the last call, made when no other thread is inside a function of that client; a
  * job is waited for by one thread at a time; an arena is freed when no other thread uses it. Several threads may wait
- * for different jobs: one of them reads the socket for all.
+ * for different jobs: one of them reads the socket for all. Where many threads submit much, a client for each of them
+ * is faster than the lock of one.
  *
  * Time. Every call that can block takes a deadline: nanoseconds of CLOCK_MONOTONIC, absolute. GM_NO_DEADLINE waits for
  * ever, 0 does not wait at all. Signals neither end a wait nor lengthen it. When the daemon dies or closes the
  * connection, everything that is pending completes with GM_ECLOSED at once; a client never reconnects by itself.
  *
- * Memory. gm_open maps what a client needs, about 2.4 MiB of address space of which only the used pages are backed;
- * gm_submit, gm_poll, gm_next and gm_wait allocate nothing. The library starts no threads, installs no signal
- * handlers, raises no SIGPIPE, prints nothing, leaves nothing to run at exit, and its descriptors are close-on-exec.
+ * Memory. gm_open maps what a client needs, about 2.8 MiB of address space of which only the used pages are backed;
+ * gm_submit, gm_poll, gm_next and gm_wait allocate nothing. A lane adds 24 KiB of memory shared with the device, at 256
+ * slots, and two descriptors; a client has two descriptors, and a third when it has lanes. The library starts no
+ * threads, installs no signal handlers, raises no SIGPIPE, prints nothing, leaves nothing to run at exit, and its
+ * descriptors are close-on-exec.
  *
  * Fork. The client belongs to the process that opened it. In a child made by fork every call returns GM_EFORKED; the
- * child may call gm_close, which takes nothing from the parent. Shared arenas stay visible in the child.
+ * child may call gm_close, which takes nothing from the parent. Shared arenas stay visible in the child; lanes do not.
  */
 #ifndef GRIDMILL_H
 #define GRIDMILL_H
@@ -48,8 +56,12 @@ extern "C" {
 
 /* Data of one job that may ride in its message, each way; more goes through an arena. */
 #define GM_INLINE_BYTES 1048576u
-/* Jobs of one client that may be pending at once; more is GM_EBUSY. */
+/* Jobs of one client that may be pending at once on the socket; more is GM_EBUSY. */
 #define GM_PENDING_JOBS 1024u
+/* The most that may be pending in one lane: its slots. */
+#define GM_LANE_JOBS 1024u
+/* For gm_options.lane_slots. */
+#define GM_NO_LANE UINT32_MAX
 
 #ifndef GM_PROTO_ERRORS_H /* the daemon's own sources make the same enumerators from their table */
 enum gm_status {
@@ -71,7 +83,7 @@ enum gm_status {
     GM_EWORKSPACE = -15,  /* the job needs more workspace than the device has */
     GM_ECANCELLED = -16,  /* cancelled */
     GM_ETIMEDOUT = -17,   /* deadline passed */
-    GM_EDEVICELOST = -18, /* the device was lost while the job ran */
+    GM_EDEVICELOST = -18, /* the device was lost while the job ran, or is out of service */
     GM_ENODEVICE = -19,   /* no such device */
     GM_EDRAINING = -20,   /* the daemon is draining */
     GM_EPROTO = -21,      /* malformed message */
@@ -142,40 +154,64 @@ GM_API uint64_t gm_deadline_in(uint64_t timeout_ns);
 
 /* ---- Connection ---- */
 
+/* How gm_wait and gm_run wait for a job that went by a lane. For everything else they sleep at once. */
+enum gm_wait_strategy {
+    GM_WAIT_SPIN_THEN_SLEEP = 0, /* look at its completion for spin_ns, then sleep */
+    GM_WAIT_SPIN = 1,            /* look until it is there: the shortest, and a whole processor for as long */
+    GM_WAIT_EVENT = 2            /* sleep at once */
+};
+
 /* Zero means the default everywhere. */
 struct gm_options {
     const char *socket;   /* path; default: see gm_open */
     const char *name;     /* of this client, for the daemon's log, up to 63 bytes; default: the program's name */
     uint64_t deadline_ns; /* of gm_open; default: 5 s from now */
     int admin;            /* non-zero: the admin socket beside it, which has the same path and ".admin" */
-    uint64_t reserved[4]; /* zero */
+    uint64_t spin_ns;     /* of GM_WAIT_SPIN_THEN_SLEEP; default: 50 us */
+    uint32_t lane_slots;  /* of each lane, a power of two from 2 to GM_LANE_JOBS; default: 256, and no lanes on the
+                           * admin socket. GM_NO_LANE: everything goes by the socket */
+    enum gm_wait_strategy wait;
+    uint32_t lane_only;   /* non-zero: a job that finds its lane full is GM_EBUSY instead of going by the socket */
+    uint32_t reserved0;   /* zero */
+    uint64_t reserved[1]; /* zero */
 };
 
-/* Connects and says hello. The socket is the first of: options->socket, the variable GRIDMILL_SOCKET,
- * $XDG_RUNTIME_DIR/gridmill/gridmill.sock when XDG_RUNTIME_DIR is set, /run/gridmill/gridmill.sock. options may be
- * NULL. On success *client is yours until gm_close. On failure *client is NULL and, when failure is not NULL, it says
- * why: GM_ECONNECT (nobody listens there, or not for you), GM_EINVAL (the path is longer than the 107 bytes that a
- * Unix socket address holds, or empty), GM_EVERSION, GM_ETIMEDOUT, GM_EFDS, GM_ENOMEM, GM_ESYSTEM, or what the daemon
- * answered. */
+/* Connects, says hello, and opens a lane on each device. A device or a daemon that gives no lane is no failure: its
+ * jobs go by the socket, and gm_last_failure says why until another call fails. Programs that run no job on a
+ * device, or few, do not need lanes: GM_NO_LANE. The socket is the first of: options->socket, the variable
+ * GRIDMILL_SOCKET, $XDG_RUNTIME_DIR/gridmill/gridmill.sock when XDG_RUNTIME_DIR is set, /run/gridmill/gridmill.sock.
+ * options may be NULL. On success *client is yours until gm_close. On failure *client is NULL and, when failure is
+ * not NULL, it says why: GM_ECONNECT (nobody listens there, or not for you), GM_EINVAL (the path is longer than the
+ * 107 bytes that a Unix socket address holds, or empty; or an option is wrong), GM_EVERSION, GM_ETIMEDOUT, GM_EFDS,
+ * GM_ENOMEM, GM_ESYSTEM, or what the daemon answered. */
 GM_API int gm_open(const struct gm_options *options, struct gm_client **client, struct gm_failure *failure);
 
-/* Ends the session, frees the client and every arena of it. Jobs that are pending are yours again, with GM_ECLOSED;
- * their buffers are not written after this. NULL is allowed. The last call on a client, from any thread. */
+/* Ends the session, frees the client and every arena of it. Jobs that are pending are yours again, with GM_ECLOSED
+ * unless their completion was there; memory of yours is not written after this. Jobs of a lane that run at this moment
+ * come to their end on the device: memory that others see, that of a named arena, may still be written until then. NULL
+ * is allowed. The last call on a client, from any thread. */
 GM_API void gm_close(struct gm_client *client);
+
+/* Lanes that are open now. One that the daemon closes, or whose device is out of service, is gone for good: its pending
+ * jobs complete with GM_ECLOSED or GM_EDEVICELOST, and later ones go by the socket. */
+GM_API int gm_lanes(struct gm_client *client);
 
 /* Copies what the last failing call on this client failed with; status GM_OK when none has. */
 GM_API void gm_last_failure(struct gm_client *client, struct gm_failure *failure);
 
 /* ---- Event loops ---- */
 
-/* The descriptor to wait on; it stays the client's. Negative: GM_EFORKED. When a thread waits inside gm_wait, that
- * thread takes what arrives: a client that is driven by an event loop is best left to the loop. */
+/* The descriptor to wait on; it stays the client's. Negative: GM_EFORKED. With lanes it is an epoll descriptor of the
+ * socket and of what the devices wake by, and from the first call on the devices are asked for a wake whenever jobs are
+ * pending: a program that only ever looks, with gm_poll, is faster without this call. When a thread waits inside
+ * gm_wait, that thread takes what arrives: a client that is driven by an event loop is best left to the loop. */
 GM_API int gm_fd(struct gm_client *client);
-/* What to wait for on it, in the words of poll(2): POLLIN, or POLLIN | POLLOUT while output waits. Ask again after
- * each submit and poll. */
+/* What to wait for on it, in the words of poll(2): POLLIN, or POLLIN | POLLOUT while output waits. (An epoll descriptor
+ * is readable also when there is room for output.) Ask again after each submit and poll. */
 GM_API int gm_events(struct gm_client *client);
-/* Sends and receives what can be without blocking. Returns GM_OK, or GM_ECLOSED when the connection has ended (every
- * pending job has completed then). Follow it with gm_next until that returns NULL. */
+/* Takes the completions that are there, sends and receives what can be without blocking. It leaves gm_fd's descriptor
+ * unreadable until there is more. Returns GM_OK, or GM_ECLOSED when the connection has ended (every pending job has
+ * completed then). Follow it with gm_next until that returns NULL, or gm_next_batch until it returns 0. */
 GM_API int gm_poll(struct gm_client *client);
 
 /* ---- Arenas ---- */
@@ -197,6 +233,21 @@ GM_API int gm_arena_free(struct gm_arena *arena, uint64_t deadline_ns);
 /* The mapped memory; NULL for device memory. Page-aligned. */
 GM_API void *gm_arena_data(const struct gm_arena *arena);
 GM_API uint64_t gm_arena_bytes(const struct gm_arena *arena);
+
+/* Named arenas live in the daemon, for all clients of one user, until gm_arena_remove and the last gm_arena_free (or
+ * gm_close) of those who have them. A name has 1 to 63 bytes of UTF-8, without '/' and control characters.
+ *
+ * Like gm_arena_create; GM_EINVAL with field "name" also when the name exists. Jobs of this client may write it. */
+GM_API int gm_arena_create_named(struct gm_client *client, const char *name, uint64_t bytes, enum gm_memory memory,
+                                 int device, uint64_t deadline_ns, struct gm_arena **arena);
+/* Another handle on it, to be freed as any other: read-only, for jobs (GM_EREADONLY) and for this process.
+ * GM_ENOTFOUND: the user has no arena of this name. */
+GM_API int gm_arena_attach(struct gm_client *client, const char *name, uint64_t deadline_ns, struct gm_arena **arena);
+/* Takes the name away: nobody attaches any more, and the memory goes with the last handle on it. */
+GM_API int gm_arena_remove(struct gm_client *client, const char *name, uint64_t deadline_ns);
+/* The user's named arenas (on the admin socket: everybody's), as one msgpack map that the protocol describes. On
+ * success *bytes points to *size bytes that are yours: gm_free. */
+GM_API int gm_arena_list(struct gm_client *client, uint64_t deadline_ns, void **bytes, size_t *size);
 
 /* ---- Jobs ---- */
 
@@ -289,26 +340,30 @@ struct gm_result {
         float f32;
         double f64;
     } value;
-    uint64_t wait_ns; /* in the daemon: accepted to started */
+    uint64_t wait_ns; /* by the socket: accepted to started; by a lane: submitted to taken here, less run_ns */
     uint64_t run_ns;  /* started to complete */
 };
 
 /* Queues a job and sends what can be sent; never blocks. On GM_OK the job is the library's until it has been given
- * back. On failure it is not: GM_EBUSY (GM_PENDING_JOBS pending, or the output buffer is full), GM_EOP, GM_EDTYPE,
- * GM_ESIZE, GM_EBOUNDS, GM_EARENA, GM_EINVAL, GM_ECLOSED; gm_last_failure names the field. The daemon checks
- * again, and more: its refusals arrive as the status of the job. Jobs complete in any order. */
+ * back. On failure it is not: GM_EBUSY (GM_PENDING_JOBS pending, the output buffer is full, or the lane is full and
+ * lane_only), GM_EOP, GM_EDTYPE, GM_ESIZE, GM_EBOUNDS, GM_EALIGN, GM_EALIAS, GM_EARENA, GM_EREADONLY, GM_EINVAL,
+ * GM_ENODEVICE, GM_ECLOSED; gm_last_failure names the field. The daemon or the device checks again, and more: refusals
+ * arrive as the status of the job. Jobs complete in any order. */
 GM_API int gm_submit(struct gm_client *client, const struct gm_request *request, struct gm_job *job);
-/* The same for several jobs, with one write for all of them. They are accepted in order up to the first failure, whose
- * status is returned; *accepted says how many were. */
+/* The same for several jobs, with one write, and one look after the device, for all of them. They are accepted in order
+ * up to the first failure, whose status is returned; *accepted says how many were. */
 GM_API int gm_submit_batch(struct gm_client *client, const struct gm_request *requests, struct gm_job *const *jobs,
                            size_t count, size_t *accepted);
 /* Waits for one job and returns its status; the job is yours again. GM_ETIMEDOUT here is special when the job itself
  * is still pending (gm_job_status says GM_EAGAIN): the job and its buffers stay the library's, wait again or cancel
  * and wait. GM_EINVAL: another thread waits for it, or it is not pending on this client. */
 GM_API int gm_wait(struct gm_client *client, struct gm_job *job, uint64_t deadline_ns);
-/* The next job that has completed and that nobody has been given yet, in order of completion, or NULL. It is yours
- * again. Does not read the socket: see gm_poll. Jobs that a thread waits for are left to that thread. */
+/* The next job that has completed and that nobody has been given yet, in the order in which completions were taken, or
+ * NULL. It is yours again. Looks neither at the socket nor at lanes: see gm_poll. Jobs that a thread waits for are left
+ * to that thread. */
 GM_API struct gm_job *gm_next(struct gm_client *client);
+/* The same for up to count jobs at once; how many there were. */
+GM_API size_t gm_next_batch(struct gm_client *client, struct gm_job **jobs, size_t count);
 /* Asks for a pending job to be cancelled; never blocks. The job still completes, with GM_ECANCELLED or, when it was
  * too late, with its result. GM_ENOTFOUND: it is not pending. GM_EBUSY: no room for the message. */
 GM_API int gm_cancel(struct gm_client *client, struct gm_job *job);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The end of a job: its completion is copied from the reply into the caller's memory, and the job is given back by
- * gm_wait or gm_next. Any thread; under the client's lock but for the accessors, which see a finished job.
+ * The end of a job: its completion is copied into the caller's memory, and the job is given back by gm_wait or gm_next.
+ * Any thread; under the client's lock but for the accessors, which see a finished job.
  */
 #include "client.h"
 
@@ -36,56 +36,63 @@ static void remove_completed(struct gm_client *client, struct gm_job_inside *job
         client->completed_last = job->previous;
 }
 
-static void finish(struct gm_client *client, struct gm_job_inside *job)
+void gm__job_finish(struct gm_client *client, struct gm_job_inside *job, int status)
 {
     append_completed(client, job);
-    gm__complete(client, &job->pending, job->failure.status);
+    gm__complete(client, &job->pending, status);
 }
 
 void gm__job_fail(struct gm_client *client, struct gm_job_inside *job, int status, const char *text)
 {
     gm__report(&job->failure, status, "", "%s", text);
-    finish(client, job);
+    gm__job_finish(client, job, status);
 }
 
-/* Or the job's failure, when the completion is not what it asked for. */
-static void take_completion(struct gm_job_inside *job, const struct gm_wire_response *response)
+static int take_done(struct gm_job_inside *job, const struct gm_wire_done *done)
+{
+    if (done->out_bytes != job->out_bytes)
+        return gm__report(&job->failure, GM_EPROTO, "out", "the reply carries %" PRIu64 " bytes instead of %" PRIu64,
+                          done->out_bytes, job->out_bytes);
+    if (done->out_bytes > 0)
+        memcpy(job->out, done->out, done->out_bytes);
+    job->result.dtype = done->result_dtype < GM_DTYPE_COUNT ? done->result_dtype : GM_NO_ELEMENT;
+    job->result.device = done->device;
+    job->result.value.u64 = done->result;
+    job->result.wait_ns = done->wait_ns;
+    job->result.run_ns = done->run_ns;
+    return GM_OK;
+}
+
+/* The status of the job, with its failure when the completion is not what it asked for. */
+static int take_completion(struct gm_job_inside *job, const struct gm_wire_response *response)
 {
     struct gm_wire_done done;
     struct gm_problem problem;
 
-    if (gm_wire_decode_done(response, &done, &problem) != GM_OK) {
-        gm__report_problem(&job->failure, &problem);
-        return;
-    }
-    if (done.out_bytes != job->out_bytes) {
-        gm__report(&job->failure, GM_EPROTO, "out", "the reply carries %" PRIu64 " bytes instead of %" PRIu64,
-                   done.out_bytes, job->out_bytes);
-        return;
-    }
-    if (done.out_bytes > 0)
-        memcpy(job->out, done.out, done.out_bytes);
-    job->result.dtype = done.result_dtype < GM_DTYPE_COUNT ? done.result_dtype : GM_NO_ELEMENT;
-    job->result.device = done.device;
-    job->result.value.u64 = done.result;
-    job->result.wait_ns = done.wait_ns;
-    job->result.run_ns = done.run_ns;
+    if (response->failed && response->problem.code == GM_EAGAIN)
+        return gm__report(&job->failure, GM_EPROTO, "", "the daemon gave an answer that does not exist");
+    if (response->failed)
+        return gm__report_problem(&job->failure, &response->problem);
+    if (gm_wire_decode_done(response, &done, &problem) != GM_OK)
+        return gm__report_problem(&job->failure, &problem);
+    return take_done(job, &done);
 }
 
 void gm__job_complete(struct gm_client *client, struct gm_job_inside *job, const struct gm_wire_response *response)
 {
-    if (response->failed)
-        gm__report_problem(&job->failure, &response->problem);
-    else
-        take_completion(job, response);
-    finish(client, job);
+    gm__job_finish(client, job, take_completion(job, response));
 }
 
-static struct gm_job *give_back(struct gm_client *client, struct gm_job_inside *job)
+struct gm_job *gm__job_give_back(struct gm_client *client, struct gm_job_inside *job)
 {
     remove_completed(client, job);
     job->client = NULL;
     return outside(job);
+}
+
+static int status_of(const struct gm_job_inside *job)
+{
+    return atomic_load_explicit(&job->pending.status, memory_order_relaxed);
 }
 
 int gm_wait(struct gm_client *client, struct gm_job *job, uint64_t deadline_ns)
@@ -96,10 +103,10 @@ int gm_wait(struct gm_client *client, struct gm_job *job, uint64_t deadline_ns)
     if (rc != GM_OK)
         return rc;
     pthread_mutex_lock(&client->lock);
-    rc = in->client == client ? gm__wait(client, &in->pending, deadline_ns) : GM_EINVAL;
+    rc = in->client == client ? gm__wait(client, &in->pending, in, deadline_ns) : GM_EINVAL;
     if (rc == GM_OK) {
-        give_back(client, in);
-        rc = in->failure.status;
+        gm__job_give_back(client, in);
+        rc = status_of(in);
     } else if (rc == GM_ETIMEDOUT) {
         gm__report(&client->last, rc, "", "the job was not complete at the deadline, and still is not");
     } else {
@@ -109,31 +116,46 @@ int gm_wait(struct gm_client *client, struct gm_job *job, uint64_t deadline_ns)
     return rc;
 }
 
-/* The daemon is asked to stop a job whose memory goes away now; its reply will meet an orphan. */
-static void abandon(struct gm_client *client, struct gm_job_inside *job)
+/* Queues the message that asks for a job to be cancelled. */
+static int post_cancel(struct gm_client *client, const struct gm_job_inside *job)
 {
     struct gm_wire_request request = {.method = GM_METHOD_CANCEL};
-    struct gm_slot *const slot = &client->slots[job->pending.slot];
 
-    request.u.cancel.id = gm__slot_id(client, job->pending.slot);
-    (void)gm__post(client, &request, SLOT_ORPHAN);
-    slot->kind = SLOT_ORPHAN_JOB;
-    slot->pending = NULL;
+    request.u.cancel.has_lane = job->lane != NULL;
+    if (job->lane != NULL) {
+        request.u.cancel.lane = job->lane->handle;
+        request.u.cancel.position = job->position;
+    } else {
+        request.u.cancel.id = gm__slot_id(client, job->pending.slot);
+    }
+    return gm__post(client, &request, SLOT_ORPHAN);
+}
+
+/* The daemon is asked to stop a job whose memory goes away now; its answer will meet an orphan. */
+static void abandon(struct gm_client *client, struct gm_job_inside *job)
+{
+    (void)post_cancel(client, job);
+    if (job->lane != NULL) {
+        job->lane->job[job->position & job->lane->mask] = &gm__lane_orphan;
+    } else {
+        client->slots[job->pending.slot].kind = SLOT_ORPHAN_JOB;
+        client->slots[job->pending.slot].pending = NULL;
+    }
     gm__conn_push(client);
 }
 
 static int wait_or_abandon(struct gm_client *client, struct gm_job_inside *job, uint64_t deadline_ns)
 {
-    const int rc = gm__wait(client, &job->pending, deadline_ns);
+    const int rc = gm__wait(client, &job->pending, job, deadline_ns);
 
     if (rc != GM_OK) {
         abandon(client, job);
         return gm__report(&client->last, rc, "", "the job was not complete at its deadline");
     }
-    give_back(client, job);
-    if (job->failure.status != GM_OK)
+    gm__job_give_back(client, job);
+    if (status_of(job) != GM_OK)
         client->last = job->failure;
-    return job->failure.status;
+    return status_of(job);
 }
 
 int gm_run(struct gm_client *client, const struct gm_request *request, uint64_t deadline_ns, struct gm_result *result)
@@ -141,15 +163,16 @@ int gm_run(struct gm_client *client, const struct gm_request *request, uint64_t 
     struct gm_job job = {0};
     struct gm_job_inside *const in = gm__inside(&job);
     int rc = gm__entry(client);
+    uint64_t now_ns = 0;
 
     if (result != NULL)
         *result = (struct gm_result){.dtype = GM_NO_ELEMENT};
     if (rc != GM_OK)
         return rc;
     pthread_mutex_lock(&client->lock);
-    rc = gm__job_queue(client, request, in);
+    rc = gm__job_queue(client, request, in, &now_ns);
     if (rc == GM_OK) {
-        gm__conn_push(client);
+        gm__submit_end(client);
         rc = wait_or_abandon(client, in, deadline_ns);
     }
     if (rc == GM_OK && result != NULL)
@@ -160,50 +183,20 @@ int gm_run(struct gm_client *client, const struct gm_request *request, uint64_t 
 
 int gm_cancel(struct gm_client *client, struct gm_job *job)
 {
-    struct gm_wire_request request = {.method = GM_METHOD_CANCEL};
     const struct gm_job_inside *const in = gm__inside(job);
     int rc = gm__entry(client);
 
     if (rc != GM_OK)
         return rc;
     pthread_mutex_lock(&client->lock);
-    if (in->client != client || atomic_load_explicit(&in->pending.status, memory_order_relaxed) != GM_EAGAIN) {
+    if (in->client != client || status_of(in) != GM_EAGAIN) {
         rc = gm__report(&client->last, GM_ENOTFOUND, "job", "the job is not pending on this client");
     } else {
-        request.u.cancel.id = gm__slot_id(client, in->pending.slot);
-        rc = gm__post(client, &request, SLOT_ORPHAN);
+        rc = post_cancel(client, in);
         if (rc != GM_OK)
             gm__report(&client->last, rc, "", "%s", gm_strerror(rc));
         gm__conn_push(client);
     }
-    pthread_mutex_unlock(&client->lock);
-    return rc;
-}
-
-struct gm_job *gm_next(struct gm_client *client)
-{
-    struct gm_job *job = NULL;
-
-    if (gm__entry(client) != GM_OK)
-        return NULL;
-    pthread_mutex_lock(&client->lock);
-    for (struct gm_job_inside *in = client->completed_first; in != NULL && job == NULL; in = in->next)
-        if (in->pending.waiter == NULL)
-            job = give_back(client, in);
-    pthread_mutex_unlock(&client->lock);
-    return job;
-}
-
-int gm_poll(struct gm_client *client)
-{
-    int rc = gm__entry(client);
-
-    if (rc != GM_OK)
-        return rc;
-    pthread_mutex_lock(&client->lock);
-    rc = client->closed ? GM_ECLOSED : gm__conn_exchange(client);
-    if (rc != GM_OK)
-        gm__report(&client->last, rc, "", "%s", client->closing.text);
     pthread_mutex_unlock(&client->lock);
     return rc;
 }
@@ -230,7 +223,7 @@ void gm_job_failure(const struct gm_job *job, struct gm_failure *failure)
     const struct gm_job_inside *const in = (const struct gm_job_inside *)job->opaque;
     const int status = gm_job_status(job);
 
-    if (status == GM_EAGAIN)
+    if (status == GM_EAGAIN || status == GM_OK)
         *failure = (struct gm_failure){.status = status};
     else
         *failure = in->failure;

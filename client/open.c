@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The beginning and the end of a client: finds the socket, connects, says hello. gm_open and gm_close run on the
- * caller's thread; opening is bounded by its deadline, everything a client will need is mapped here.
+ * The beginning and the end of a client: finds the socket, connects, says hello, opens lanes. gm_open and gm_close run
+ * on the caller's thread; opening is bounded by its deadline, everything a client will need is mapped here.
  */
 #include "client.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #define OPEN_NS_DEFAULT UINT64_C(5000000000)
+#define SPIN_NS_DEFAULT UINT64_C(50000) /* less than a sleep and a wake by a GPU cost */
 #define PATH_DEFAULT    "/run/gridmill/gridmill.sock"
 #define PATH_IN_RUNTIME "gridmill/gridmill.sock"
 #define ADMIN_SUFFIX    ".admin"
@@ -35,6 +36,9 @@ int gm__entry(const struct gm_client *client)
         return GM_EINVAL;
     return *client->mine == 1 && (client->pid == 0 || client->pid == getpid()) ? GM_OK : GM_EFORKED;
 }
+
+static_assert(sizeof(struct gm_options) == 64 && offsetof(struct gm_options, spin_ns) == 32,
+              "programs of the first version gave zeroes there");
 
 static int make_address(const struct gm_options *options, struct sockaddr_un *address, struct gm_failure *failure)
 {
@@ -100,20 +104,58 @@ static int connect_client(struct gm_client *client, const struct sockaddr_un *ad
     return rc;
 }
 
+static bool wants_lanes(const struct gm_options *options)
+{
+    return options->lane_slots != GM_NO_LANE && (options->lane_slots != 0 || options->admin == 0);
+}
+
+static int check_options(const struct gm_options *options, struct gm_failure *failure)
+{
+    const uint32_t slots = options->lane_slots;
+
+    if (slots != 0 && slots != GM_NO_LANE &&
+        (slots < GM_LANE_SLOTS_MIN || slots > GM_CLIENT_LANE_SLOTS_MAX || !GM_IS_POW2(slots)))
+        return gm__report(failure, GM_EINVAL, "lane_slots", "a lane has a power of two of slots, from %u to %u",
+                          GM_LANE_SLOTS_MIN, GM_CLIENT_LANE_SLOTS_MAX);
+    if ((uint32_t)options->wait > GM_WAIT_EVENT)
+        return gm__report(failure, GM_EINVAL, "wait", "no way of waiting has the number %d", (int)options->wait);
+    return GM_OK;
+}
+
+static void take_options(struct gm_client *client, const struct gm_options *options)
+{
+    cpu_set_t set;
+
+    client->lane_only = options->lane_only != 0;
+    client->spin_ns = options->wait == GM_WAIT_SPIN    ? UINT64_MAX
+                      : options->wait == GM_WAIT_EVENT ? 0
+                      : options->spin_ns != 0          ? options->spin_ns
+                                                       : SPIN_NS_DEFAULT;
+    /* Where the device may be threads on the very processors that are to be looked from. */
+    client->spin_yields = sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) <= 2;
+}
+
 static int hello(struct gm_client *client, const struct gm_options *options, uint64_t deadline_ns)
 {
     struct gm_wire_request request = {.method = GM_METHOD_HELLO};
-    struct gm_call call;
+    struct gm_call call = {0};
     const char *const name = options->name != NULL ? options->name : program_invocation_short_name;
 
     request.u.hello.version_min = GM_WIRE_VERSION_MIN;
     request.u.hello.version_max = GM_WIRE_VERSION_MAX;
     snprintf(request.u.hello.client, sizeof request.u.hello.client, "%s", name);
     pthread_mutex_lock(&client->lock);
-    const int rc = gm__call(client, &request, &call, deadline_ns);
+    int rc = gm__call(client, &request, &call, deadline_ns);
     /* A daemon that turns a client away says why before it closes. */
     if (rc == GM_ECLOSED && client->closing.status != GM_OK)
         client->last = client->closing;
+    if (rc == GM_OK)
+        client->devices = call.u.hello.devices < GM_DEVICES_MAX ? (uint32_t)call.u.hello.devices : GM_DEVICES_MAX;
+    if (rc == GM_OK && call.u.hello.lanes > 0 && wants_lanes(options)) {
+        gm__lanes_open(client, options->lane_slots, deadline_ns);
+        if (client->closed)
+            rc = (client->last = client->closing).status;
+    }
     const int status = rc == GM_OK ? GM_OK : client->last.status;
     pthread_mutex_unlock(&client->lock);
     return status;
@@ -138,7 +180,9 @@ static int make_client(struct gm_client **made, struct gm_failure *failure)
     client->mine = memory;
     client->input = memory + INPUT_AT;
     client->output = (struct gm_wire_out){.bytes = memory + OUTPUT_AT, .capacity = OUTPUT_BYTES};
-    client->fd = client->wake_fd = -1;
+    client->fd = client->wake_fd = client->event_fd = -1;
+    for (uint32_t op = 0; op < GM_OP_COUNT; op++)
+        client->op_row[op] = gm_op_row(op);
     gm__slots_init(client);
     *made = client;
     return GM_OK;
@@ -158,11 +202,15 @@ int gm_open(const struct gm_options *options, struct gm_client **client, struct 
     *failure = (struct gm_failure){0};
     *client = NULL;
     const uint64_t deadline_ns = options->deadline_ns != 0 ? options->deadline_ns : gm_deadline_in(OPEN_NS_DEFAULT);
-    int rc = make_address(options, &address, failure);
+    int rc = check_options(options, failure);
+    if (rc == GM_OK)
+        rc = make_address(options, &address, failure);
     if (rc == GM_OK)
         rc = make_client(&made, failure);
-    if (rc == GM_OK)
+    if (rc == GM_OK) {
+        take_options(made, options);
         rc = connect_client(made, &address, deadline_ns, failure);
+    }
     if (rc == GM_OK) {
         rc = hello(made, options, deadline_ns);
         if (rc != GM_OK)
@@ -191,6 +239,9 @@ void gm_close(struct gm_client *client)
     }
     gm__conn_drop_fds(client);
     gm__arenas_unmap(client);
+    gm__lanes_close(client, mine);
+    if (client->event_fd >= 0)
+        close(client->event_fd);
     if (client->fd >= 0)
         close(client->fd);
     if (client->wake_fd >= 0)
@@ -209,23 +260,4 @@ void gm_last_failure(struct gm_client *client, struct gm_failure *failure)
     pthread_mutex_lock(&client->lock);
     *failure = client->last;
     pthread_mutex_unlock(&client->lock);
-}
-
-int gm_fd(struct gm_client *client)
-{
-    const int rc = gm__entry(client);
-
-    return rc == GM_OK ? client->fd : rc;
-}
-
-int gm_events(struct gm_client *client)
-{
-    const int rc = gm__entry(client);
-
-    if (rc != GM_OK)
-        return rc;
-    pthread_mutex_lock(&client->lock);
-    const int events = POLLIN | (gm__conn_has_output(client) ? POLLOUT : 0);
-    pthread_mutex_unlock(&client->lock);
-    return events;
 }

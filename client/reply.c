@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A reply finds what waits for it: a job, a call, or nobody any more. Under the client's lock, on whichever thread
- * reads; allocates only for the results of stats and ops.
+ * reads; allocates only for the results of stats, ops and arena.list.
  */
 #include "client.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 static void copy_result(struct gm_call *call, const struct gm_wire_response *response)
 {
@@ -20,13 +19,47 @@ static void copy_result(struct gm_call *call, const struct gm_wire_response *res
     call->copy_bytes = response->result_bytes;
 }
 
+static void require(struct gm_call *call, const struct gm_wire_response *response, const char *key, uint64_t *value)
+{
+    if (call->problem.code == GM_OK)
+        gm_wire_result_u64(response, key, value, &call->problem);
+}
+
+/* A key that a daemon may leave out. */
+static uint64_t optional(const struct gm_wire_response *response, const char *key, uint64_t otherwise)
+{
+    struct gm_problem ignored;
+    uint64_t value;
+
+    return gm_wire_result_u64(response, key, &value, &ignored) == GM_OK ? value : otherwise;
+}
+
 static void take_arena(struct gm_client *client, struct gm_call *call, const struct gm_wire_response *response)
 {
-    if (gm_wire_result_u64(response, "arena", &call->arena, &call->problem) == GM_OK)
-        gm_wire_result_u64(response, "bytes", &call->arena_bytes, &call->problem);
-    call->fd = gm__conn_take_fd(client);
-    if (call->problem.code == GM_OK && call->fd == FD_LOST)
+    struct gm_problem ignored;
+    char kind[16] = "";
+
+    require(call, response, "arena", &call->u.arena.handle);
+    require(call, response, "bytes", &call->u.arena.bytes);
+    (void)gm_wire_result_text(response, "kind", kind, sizeof kind, &ignored);
+    call->u.arena.memory = strcmp(kind, "device") == 0 ? GM_MEMORY_DEVICE : GM_MEMORY_SHARED;
+    const uint64_t device = optional(response, "device", GM_DEVICES_MAX);
+    call->u.arena.device = device < GM_DEVICES_MAX ? (int)device : ARENA_SOMEWHERE;
+    gm__conn_take_fds(client, call->fds, 1);
+    if (call->problem.code == GM_OK && call->fds[0] == FD_LOST)
         gm_problem_set(&call->problem, GM_EFDS, "", "no room for the descriptor of the arena");
+}
+
+static void take_lane(struct gm_client *client, struct gm_call *call, const struct gm_wire_response *response)
+{
+    require(call, response, "lane", &call->u.lane.handle);
+    require(call, response, "device", &call->u.lane.device);
+    require(call, response, "slots", &call->u.lane.slots);
+    require(call, response, "bytes", &call->u.lane.bytes);
+    require(call, response, "start", &call->u.lane.start);
+    if (call->problem.code == GM_OK)
+        gm_wire_result_bool(response, "skip", &call->u.lane.skip, &call->problem);
+    gm__conn_take_fds(client, call->fds, GM_FDS_PER_FRAME_MAX);
 }
 
 static void check_version(struct gm_call *call, const struct gm_wire_response *response)
@@ -40,16 +73,25 @@ static void check_version(struct gm_call *call, const struct gm_wire_response *r
                        "speaks %u to %u", (unsigned long long)version, GM_WIRE_VERSION_MIN, GM_WIRE_VERSION_MAX);
 }
 
+static void take_hello(struct gm_call *call, const struct gm_wire_response *response)
+{
+    check_version(call, response);
+    call->u.hello.devices = optional(response, "devices", 0);
+    call->u.hello.lanes = optional(response, "lanes", 0);
+}
+
 static void finish_call(struct gm_client *client, struct gm_call *call, const struct gm_wire_response *response)
 {
     if (response->failed)
         call->problem = response->problem;
-    else if (call->method == GM_METHOD_STATS || call->method == GM_METHOD_OPS)
+    else if (call->method == GM_METHOD_STATS || call->method == GM_METHOD_OPS || call->method == GM_METHOD_ARENA_LIST)
         copy_result(call, response);
-    else if (call->method == GM_METHOD_ARENA_CREATE)
+    else if (call->method == GM_METHOD_ARENA_CREATE || call->method == GM_METHOD_ARENA_ATTACH)
         take_arena(client, call, response);
+    else if (call->method == GM_METHOD_LANE_OPEN)
+        take_lane(client, call, response);
     else if (call->method == GM_METHOD_HELLO)
-        check_version(call, response);
+        take_hello(call, response);
     gm__complete(client, &call->pending, call->problem.code);
 }
 
@@ -59,14 +101,27 @@ static void return_arena(struct gm_client *client, const struct gm_wire_response
     struct gm_wire_request request = {.method = GM_METHOD_ARENA_FREE};
     struct gm_problem problem;
     uint64_t arena = 0;
-    const int fd = gm__conn_take_fd(client);
+    int fd;
 
-    if (fd >= 0)
-        close(fd);
+    gm__conn_take_fds(client, &fd, 1);
+    gm__close_fds(&fd, 1);
     if (response->failed || gm_wire_result_u64(response, "arena", &arena, &problem) != GM_OK)
         return;
     request.u.arena_free.arena = (uint32_t)arena;
     (void)gm__post(client, &request, SLOT_ORPHAN);
+}
+
+/* Nor this lane. */
+static void return_lane(struct gm_client *client, const struct gm_wire_response *response)
+{
+    struct gm_problem problem;
+    uint64_t lane = 0;
+    int fds[GM_FDS_PER_FRAME_MAX];
+
+    gm__conn_take_fds(client, fds, GM_FDS_PER_FRAME_MAX);
+    gm__close_fds(fds, GM_FDS_PER_FRAME_MAX);
+    if (!response->failed && gm_wire_result_u64(response, "lane", &lane, &problem) == GM_OK)
+        gm__lane_return(client, lane);
 }
 
 /* An error without an id is the daemon's reason for closing the connection; anything else that does not decode is its
@@ -99,5 +154,7 @@ int gm__reply(struct gm_client *client, const uint8_t *body, size_t size)
         finish_call(client, (struct gm_call *)pending, &response);
     else if (kind == SLOT_ORPHAN_ARENA)
         return_arena(client, &response);
+    else if (kind == SLOT_ORPHAN_LANE)
+        return_lane(client, &response);
     return GM_OK;
 }

@@ -28,6 +28,7 @@ uint32_t gm__slot_take(struct gm_client *client, enum gm_slot_kind kind, struct 
     client->slot_free = s->next_free;
     s->kind = kind;
     s->pending = pending;
+    client->awaited++;
     client->jobs += is_job(kind);
     if (pending != NULL) {
         pending->slot = slot;
@@ -41,6 +42,7 @@ void gm__slot_return(struct gm_client *client, uint32_t slot)
 {
     struct gm_slot *s = &client->slots[slot];
 
+    client->awaited--;
     client->jobs -= is_job(s->kind);
     s->kind = SLOT_FREE;
     s->pending = NULL;
@@ -70,6 +72,9 @@ void gm__fail_all(struct gm_client *client, int status, const char *text)
     if (client->closing.status == GM_OK)
         gm__report(&client->closing, status, "", "%s", text);
     gm__conn_drop_fds(client);
+    gm__lanes_reap(client);
+    for (uint32_t i = 0; i < client->lane_count; i++)
+        gm__lane_end(client, &client->lanes[i], GM_ECLOSED, client->closing.text);
     for (uint32_t i = 0; i < SLOTS; i++) {
         const enum gm_slot_kind kind = client->slots[i].kind;
         struct gm_pending *pending = client->slots[i].pending;

@@ -3,8 +3,9 @@
  * The promise of the header: after gm_open nothing allocates on the way of a job. Linked with the archive, whose calls
  * of the allocator come here; what other threads and the C library do is not counted.
  */
-#include "peer.h"
+#include "lane_peer.h"
 
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -78,9 +79,44 @@ static void way_of_a_job_allocates_nothing(void **state)
     assert_true(calls > 0); /* the count counts */
 }
 
+static void way_of_a_job_in_a_lane_allocates_nothing(void **state)
+{
+    static struct lane_peer p;
+    static struct gm_job jobs[40], *found[40];
+    struct gm_request sum = gm_request("sum", GM_U64, 8), fill = gm_request("fill", GM_U64, 8);
+    struct gm_arena *arena;
+
+    (void)state;
+    lanes_start(&p, 1, 16, 0);
+    struct gm_client *const client = lanes_open(&p, (struct gm_options){.wait = GM_WAIT_EVENT});
+    assert_int_equal(GM_OK, gm_arena_create(client, 4096, GM_MEMORY_SHARED, 0, in_ms(20000), &arena));
+    sum.in[0] = fill.out[0] = gm_in_arena(arena, 0, 4096);
+    calls = 0;
+    struct pollfd fd = {.fd = gm_fd(client), .events = POLLIN};
+    for (int i = 0; i < 40; i += 4) {
+        assert_int_equal(GM_OK, gm_submit(client, &sum, &jobs[i]));
+        for (int k = 1; k < 4; k++)
+            assert_int_equal(GM_OK, gm_submit(client, &fill, &jobs[i + k]));
+        assert_int_equal(GM_ETIMEDOUT, gm_wait(client, &jobs[i], in_ms(1)));
+        for (int k = 0; k < 4; k++)
+            fake_do(&p.lane[0], 1);
+        assert_int_equal(GM_OK, gm_wait(client, &jobs[i], in_ms(20000)));
+        assert_int_equal(1, poll(&fd, 1, 20000));
+        assert_int_equal(GM_OK, gm_poll(client));
+        assert_int_equal(3, gm_next_batch(client, found, 40));
+    }
+    assert_int_equal(GM_ETIMEDOUT, gm_run(client, &sum, in_ms(1), NULL));
+    assert_int_equal(0, calls);
+    gm_close(client);
+    lanes_stop(&p);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(way_of_a_job_allocates_nothing)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(way_of_a_job_allocates_nothing),
+        cmocka_unit_test(way_of_a_job_in_a_lane_allocates_nothing),
+    };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

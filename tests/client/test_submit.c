@@ -5,6 +5,7 @@
  */
 #include "peer.h"
 
+#include <math.h>
 #include <string.h>
 
 static struct gm_client *client;
@@ -79,6 +80,31 @@ static void bad_requests_are_refused_by_field(void **state)
     bad = good, bad.n = GM_INLINE_BYTES / 4 + 1;
     bad.in[0].bytes = bad.n * 4;
     assert_refused(&bad, GM_ESIZE, "in[0]");
+}
+
+static void bad_histograms_are_refused_by_field(void **state)
+{
+    static const struct {
+        uint32_t bins;
+        double lo, hi;
+        int status;
+        const char *field;
+    } cases[] = {{0, 0, 1, GM_ESIZE, "bins"},        {65537, 0, 1, GM_ESIZE, "bins"},
+                 {1, NAN, 1, GM_EINVAL, "lo"},       {1, -INFINITY, 1, GM_EINVAL, "lo"},
+                 {1, 0, NAN, GM_EINVAL, "hi"},       {1, 0, INFINITY, GM_EINVAL, "hi"},
+                 {1, 1, 1, GM_EINVAL, "hi"},         {1, 2, 1, GM_EINVAL, "hi"},
+                 {1, -1.7e308, 1.7e308, GM_EINVAL, "hi"}};
+    static uint8_t in[4];
+    static uint64_t out[70000];
+    struct gm_request request = gm_request("histogram", GM_U8, 4);
+
+    (void)state;
+    request.in[0] = gm_in_memory(in, sizeof in);
+    request.out[0] = gm_in_memory(out, sizeof out);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        request.bins = cases[i].bins, request.lo = cases[i].lo, request.hi = cases[i].hi;
+        assert_refused(&request, cases[i].status, cases[i].field);
+    }
 }
 
 static void inline_output_of_every_size_arrives(void **state)
@@ -239,6 +265,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(bad_requests_are_refused_by_field, start, stop),
+        cmocka_unit_test_setup_teardown(bad_histograms_are_refused_by_field, start, stop),
         cmocka_unit_test_setup_teardown(inline_output_of_every_size_arrives, start, stop),
         cmocka_unit_test_setup_teardown(batch_is_accepted_in_order_up_to_the_first_bad_one, start, stop),
         cmocka_unit_test_setup_teardown(next_gives_every_job_once, start, stop),
