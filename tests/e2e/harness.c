@@ -219,15 +219,25 @@ int daemon_teardown(void **state)
     return 0;
 }
 
-struct gm_client *daemon_open(const struct daemon *d)
+static struct gm_client *open_with(const struct daemon *d, uint32_t lane_slots)
 {
-    const struct gm_options options = {.socket = d->socket, .deadline_ns = in_ms(20000)};
+    const struct gm_options options = {.socket = d->socket, .deadline_ns = in_ms(20000), .lane_slots = lane_slots};
     struct gm_client *client;
     struct gm_failure failure;
 
     if (gm_open(&options, &client, &failure) != GM_OK)
         fail_msg("gm_open: %s", failure.text);
     return client;
+}
+
+struct gm_client *daemon_open(const struct daemon *d)
+{
+    return open_with(d, 0);
+}
+
+struct gm_client *daemon_open_without_lanes(const struct daemon *d)
+{
+    return open_with(d, GM_NO_LANE);
 }
 
 /* ---- Figures ---- */

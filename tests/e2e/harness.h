@@ -57,6 +57,8 @@ void daemon_kill(struct daemon *d);
 bool daemon_logged(const struct daemon *d, const char *text);
 
 struct gm_client *daemon_open(const struct daemon *d);
+/* Everything of this one goes by the socket. */
+struct gm_client *daemon_open_without_lanes(const struct daemon *d);
 uint64_t in_ms(uint64_t ms);
 uint64_t now_ms(void);
 void sleep_ms(uint64_t ms);

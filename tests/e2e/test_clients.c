@@ -4,8 +4,11 @@
  */
 #include "harness.h"
 
+#include <dirent.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -55,8 +58,11 @@ static void die_at(const struct daemon *d, enum step step)
     struct gm_client *const client = daemon_open(d);
     sum.in[0] = gm_in_memory(numbers, sizeof numbers);
     if (step >= ARENA_MADE) {
-        if (gm_arena_create(client, 1 << 20, GM_MEMORY_SHARED, GM_DEVICE_ANY, in_ms(20000), &arena) != GM_OK)
+        const int status = gm_arena_create(client, 1 << 20, GM_MEMORY_SHARED, GM_DEVICE_ANY, in_ms(20000), &arena);
+        if (status != GM_OK) {
+            fprintf(stderr, "    | step %d: gm_arena_create: %s\n", (int)step, gm_status_name(status));
             _exit(1);
+        }
         sum.in[0] = gm_in_arena(arena, 0, 256);
     }
     for (int i = 0; i < 200 && step != ARENA_MADE; i++)
@@ -66,31 +72,100 @@ static void die_at(const struct daemon *d, enum step step)
     kill(getpid(), SIGKILL);
 }
 
+static void die_and_look(const struct daemon *d, struct gm_client *client, enum step step)
+{
+    const struct gm_request nop = gm_request("nop", GM_NO_ELEMENT, 0);
+    const uint64_t start_ms = now_ms();
+    int status;
+
+    const pid_t child = fork();
+    if (child == 0) {
+        die_at(d, step);
+        _exit(1);
+    }
+    assert_int_equal(child, waitpid(child, &status, 0));
+    if (!WIFSIGNALED(status))
+        fail_msg("step %d: the client ended by itself with %#x", (int)step, (unsigned)status);
+    const uint64_t dead_ms = now_ms();
+    const int ran = gm_run(client, &nop, in_ms(20000), NULL);
+    if (ran != GM_OK || now_ms() - start_ms > 1000)
+        fprintf(stderr, "    | step %d: the client lived %" PRIu64 " ms; the next no-op: %s in %" PRIu64 " ms\n",
+                (int)step, dead_ms - start_ms, gm_status_name(ran), now_ms() - dead_ms);
+    assert_int_equal(GM_OK, ran);
+}
+
+/* ---- What is there when nothing should be ---- */
+
+static const struct {
+    const char *path;
+    uint64_t should;
+} figures[] = {{"daemon.sessions", 1}, {"daemon.arenas", 0}, {"daemon.arena_bytes", 0}, {"devices.0.queue_depth", 0}};
+enum { FIGURES = sizeof figures / sizeof *figures };
+
+/* Its open descriptors, and what it has written. */
+static void show_daemon(const struct daemon *d)
+{
+    char path[300], target[256];
+
+    snprintf(path, sizeof path, "/proc/%d/fd", (int)d->pid);
+    DIR *const folder = opendir(path);
+    for (struct dirent *e; folder != NULL && (e = readdir(folder)) != NULL;) {
+        snprintf(path, sizeof path, "/proc/%d/fd/%.20s", (int)d->pid, e->d_name);
+        const ssize_t n = readlink(path, target, sizeof target - 1);
+        if (n > 0)
+            fprintf(stderr, "    | %s: %.*s\n", e->d_name, (int)n, target);
+    }
+    if (folder != NULL)
+        closedir(folder);
+    FILE *const log = fopen(d->log, "r");
+    while (log != NULL && fgets(path, sizeof path, log) != NULL)
+        fprintf(stderr, "    | %s", path);
+    if (log != NULL)
+        fclose(log);
+}
+
+static void assert_nothing_is_left(const struct daemon *d, struct gm_client *client, size_t descriptors)
+{
+    enum { PATIENCE_MS = 20000 };
+    const uint64_t start_ms = now_ms();
+    uint64_t is[FIGURES], back_ms[FIGURES + 1] = {0};
+    bool all = false;
+
+    while (!all && now_ms() - start_ms < PATIENCE_MS) {
+        all = descriptors_of(d->pid) == descriptors;
+        if (!all)
+            back_ms[FIGURES] = now_ms() - start_ms;
+        for (int i = 0; i < FIGURES; i++) {
+            is[i] = stat_of(client, figures[i].path);
+            all &= is[i] == figures[i].should;
+            if (is[i] != figures[i].should)
+                back_ms[i] = now_ms() - start_ms;
+        }
+        if (!all)
+            sleep_ms(2);
+    }
+    if (all)
+        return;
+    for (int i = 0; i < FIGURES; i++)
+        fprintf(stderr, "    | %s: %" PRIu64 ", should be %" PRIu64 ", was wrong for %" PRIu64 " ms\n", figures[i].path,
+                is[i], figures[i].should, back_ms[i]);
+    fprintf(stderr, "    | descriptors: %zu, should be %zu, were wrong for %" PRIu64 " ms\n", descriptors_of(d->pid),
+            descriptors, back_ms[FIGURES]);
+    show_daemon(d);
+    fail_msg("something is left after %d ms", PATIENCE_MS);
+}
+
 static void client_killed_at_any_step_leaves_nothing_behind(void **state)
 {
     struct daemon *const d = *state;
     struct gm_client *const client = daemon_open(d);
-    const struct gm_request nop = gm_request("nop", GM_NO_ELEMENT, 0);
-    int status;
 
     wait_for_stat(client, "daemon.sessions", 1, 10000);
     const size_t descriptors = descriptors_of(d->pid);
     for (int round = 0; round < 3; round++)
-        for (enum step step = 0; step < STEPS; step++) {
-            const pid_t child = fork();
-            if (child == 0) {
-                die_at(d, step);
-                _exit(1);
-            }
-            assert_int_equal(child, waitpid(child, &status, 0));
-            assert_true(WIFSIGNALED(status));
-            assert_int_equal(GM_OK, gm_run(client, &nop, in_ms(20000), NULL));
-        }
-    wait_for_stat(client, "daemon.sessions", 1, 10000);
-    wait_for_stat(client, "daemon.arenas", 0, 10000);
-    wait_for_stat(client, "daemon.arena_bytes", 0, 10000);
-    wait_for_stat(client, "devices.0.queue_depth", 0, 10000);
-    assert_int_equal(descriptors, descriptors_of(d->pid));
+        for (enum step step = 0; step < STEPS; step++)
+            die_and_look(d, client, step);
+    assert_nothing_is_left(d, client, descriptors);
     gm_close(client);
 }
 

@@ -49,7 +49,7 @@ def refused(exit_code, message, *arguments, stdin=b""):
 def help_and_usage():
     assert text("--help").startswith("usage: gridmill") and run.stderr == ""
     assert text("--version") == text("version") and text("version").startswith("gridmill 0.")
-    for command in ("run", "ops", "stats", "ping", "drain"):
+    for command in ("run", "arena", "ops", "stats", "ping", "bench", "drain"):
         assert text(command, "--help").startswith(f"usage: gridmill {command}")
     run(exit_code=2)
     refused(2, "unknown command", "fly")
@@ -65,10 +65,14 @@ def help_and_usage():
     refused(2, "number of seconds", "ping", "--timeout", "soon")
     run("run", "sum", "--colour", exit_code=2)
     run("ping", "-c", "0", exit_code=2)
+    for wrong in (["--clients", "0"], ["--clients", "1,,2"], ["--clients", "65"], ["--load", "x"], ["--seconds", "0"],
+                  ["--window", "1025"], ["-n", "0"], ["extra"]):
+        run("bench", *wrong, exit_code=2)
 
 
 def unreachable():
-    for command in (["run", "nop"], ["ops"], ["stats"], ["ping"], ["drain"]):
+    for command in (["run", "nop"], ["arena", "ls"], ["arena", "rm", "x"], ["ops"], ["stats"], ["ping"], ["bench"],
+                    ["drain"]):
         refused(3, "cannot reach the daemon", *command, "-s", "/nonexistent/socket")
     refused(3, "140 bytes", "ping", "-s", "/" + "p" * 139)
 
@@ -169,6 +173,80 @@ def numpy_files(folder):
         assert text("run", "sum", path) == "10\n"
 
 
+def named_arenas(folder):
+    raw, npy = os.path.join(folder, "w"), os.path.join(folder, "w.npy")
+    many = 3 << 20  # pieces of the upload: more than one, and the last one short
+    with open(raw, "wb") as file:
+        file.write(struct.pack(f"<{many + 1}i", *range(many), -5))
+    assert run("arena", "ls") == b"" and json.loads(run("arena", "ls", "--json")) == {"arenas": []}
+    assert run("arena", "put", raw, "weights", "-t", "i32") == b""
+    run("arena", "put", raw, "by number", "-t", "i32", "--device", "0")
+    run("arena", "put", "--shared", "-t", "i32", raw, "\u00e9")
+    rows = json.loads(run("arena", "ls", "--json"))["arenas"]
+    assert {r["name"]: r["kind"] for r in rows} == {"weights": "device", "by number": "device", "\u00e9": "shared"}
+    for row in rows:
+        assert row["bytes"] == (4 * (many + 1) + 4095) // 4096 * 4096 and row["attached"] == 0, row
+        assert row.get("device") == (0 if row["kind"] == "device" else None) and "uid" not in row, row
+        which = ["-t", "i32", "-n", str(many + 1)]
+        name = "@" + row["name"]
+        assert text("run", "sum", name, *which) == f"{many * (many - 1) // 2 - 5}\n"
+        assert text("run", "min", name, *which) == "-5\n"
+        assert text("run", "min", name, "-t", "i32", "-n", str(many)) == "0\n"
+        for arena in ("auto", "inline", "shared", "device"):
+            assert text("run", "sort", name, "-t", "i32", "-n", "3", "--descending", "--arena", arena) == "2\n1\n0\n"
+    table = text("arena", "ls").splitlines()
+    assert table[0].split() == ["name", "bytes", "kind", "device", "attached"] and len(table) == 4, table
+    uids = [r["uid"] for r in json.loads(run("arena", "ls", "--all", "--json"))["arenas"]]
+    assert uids == 3 * [os.getuid()], uids
+    assert text("arena", "ls", "--all").splitlines()[1].split()[-1] == str(os.getuid())
+    refused(1, "there is an arena of this name (GM_EINVAL)", "arena", "put", raw, "weights", "-t", "u8")
+    refused(1, "there is no arena of this name (GM_ENOTFOUND)", "run", "sum", "@nothing", "-t", "i32", "-n", "1")
+    refused(1, "GM_EBOUNDS", "run", "sum", "@weights", "-t", "i32", "-n", str(many + 4096))
+    refused(2, "needs --dtype and --count", "run", "sum", "@weights", "-t", "i32")
+    refused(2, "needs --dtype and --count", "run", "sum", "@weights", "-n", "3")
+    refused(1, "GM_EINVAL", "arena", "put", raw, "a/b", "-t", "i32")
+    refused(1, "1 to 63 bytes", "arena", "put", raw, 64 * "n", "-t", "i32")
+    refused(1, "GM_ENODEVICE", "arena", "put", raw, "x", "-t", "i32", "-d", "15")
+    refused(1, "No such file", "arena", "put", os.path.join(folder, "none"), "x")
+    refused(1, "is empty", "arena", "put", "-", "x")
+    refused(2, "is no .npy file; say --dtype", "arena", "put", raw, "x")
+    refused(2, "needs a file and a name", "arena", "put", raw)
+    refused(2, "belongs to no device", "arena", "put", raw, "x", "-t", "i32", "--shared", "-d", "0")
+    refused(2, "arena ls takes no arguments", "arena", "ls", "x")
+    refused(2, "arena rm needs a name", "arena", "rm")
+    refused(2, "arena needs put, ls or rm", "arena")
+    refused(2, "arena needs put, ls or rm", "arena", "get")
+    run("run", "copy", "-t", "f32", "-f", "npy", "-o", npy, stdin="1.5 -2")
+    run("arena", "put", npy, "npy")  # without its header
+    assert run("run", "copy", "@npy", "-t", "f32", "-n", "2", "-f", "raw") == struct.pack("<2f", 1.5, -2)
+    run("arena", "put", "-", "piped", stdin="7 8")
+    assert text("run", "sum", "@piped", "-t", "i64", "-n", "2") == "15\n"
+    refused(1, "nothing: there is no arena", "arena", "rm", "npy", "nothing", "piped")
+    names = {r["name"] for r in json.loads(run("arena", "ls", "--json"))["arenas"]}
+    assert names == {"weights", "by number", "\u00e9"}, names
+    run("arena", "rm", *names)
+    assert run("arena", "ls") == b""
+    interrupted_upload(folder)
+
+
+def interrupted_upload(folder):
+    """A file that never ends, more or less: sparse, and larger than is uploaded before the signal comes."""
+    path = os.path.join(folder, "sparse")
+    with open(path, "wb") as file:
+        file.truncate(256 << 20)
+    process = subprocess.Popen([COMMAND, "arena", "put", path, "half", "-t", "u8"], stderr=subprocess.PIPE,
+                               env=environment)
+    while process.poll() is None and not json.loads(run("arena", "ls", "--json"))["arenas"]:
+        time.sleep(0.001)
+    process.send_signal(signal.SIGINT)
+    message = process.stderr.read().decode()
+    assert (process.wait(), "interrupted" in message) in ((1, True), (0, False)), message
+    if process.returncode == 0:  # it was quicker
+        run("arena", "rm", "half")
+    assert run("arena", "ls") == b""
+    os.remove(path)
+
+
 def figures(daemon):
     ops = json.loads(run("ops", "--json"))["ops"]
     names = [op["name"] for op in ops]
@@ -196,6 +274,25 @@ def figures(daemon):
     os.kill(device, signal.SIGCONT)
 
 
+def bench():
+    """Every figure that was asked for is there and fits the others; none is judged."""
+    done = json.loads(run("bench", "--json", "--seconds", "0.05", "--clients", "1,2", "--load", "20,80", "-n", "1000",
+                          "--socket-too"))
+    figures = {figure["name"]: figure for figure in done["figures"]}
+    for path in ("lane", "socket"):
+        names = ["nop", "nop_device", "sum_f32_1000", "sum_f32_1000_device", "submit_cost", "rate_1", "rate_2",
+                 "open_loop_20", "open_loop_80"]
+        assert [name for name in figures if name.startswith(path)] == [f"{path}_{name}" for name in names], figures
+        for figure in names:
+            got = figures[f"{path}_{figure}"]
+            if "p50" in got:
+                assert 0 <= got["p50"] <= got["p99"] <= got["p999"] <= got["max"] and got["count"] > 0, got
+            else:
+                assert got["value"] > 0, got
+        assert figures[f"{path}_nop_device"]["p50"] <= figures[f"{path}_nop"]["p50"]
+    assert "lane" in done["facts"]["ways"], done["facts"]
+
+
 def closed_output():
     process = subprocess.Popen([COMMAND, "run", "sort"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                stderr=subprocess.PIPE, env=environment)
@@ -215,8 +312,10 @@ with Daemon() as d, tempfile.TemporaryDirectory(prefix="gm-e2e-") as work:
     files(work)
     if numpy is not None:
         numpy_files(work)
+    named_arenas(work)
     closed_output()
     figures(d)
+    bench()
     assert text("drain") == ""
     refused(1, "EDRAINING", "run", "nop")
     assert d.stop() == 0

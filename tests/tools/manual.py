@@ -39,7 +39,7 @@ page = read("tools/gridmill/gridmill.1.scd")
 told = set(re.findall(r"(?<![\w-])(--[a-z][a-z-]*)", page))
 gridmill = os.path.join(programs, "gridmill")
 have = options_of(gridmill, "--help") | {"--version"}
-for command in ("run", "ops", "stats", "ping", "drain"):
+for command in ("run", "arena", "ops", "stats", "ping", "bench", "drain"):
     have |= options_of(gridmill, command, "--help")
 assert told == have, told ^ have
 page = read("daemon/gridmilld.8.scd")
@@ -47,7 +47,7 @@ told = set(re.findall(r"(?<![\w-])(--[a-z][a-z-]*)", page))
 have = options_of(os.path.join(programs, "gridmilld"), "--help")
 assert told == have, told ^ have
 completion = read("tools/gridmill/gridmill.bash")
-for command in ("run", "ops", "stats", "ping", "drain"):
+for command in ("run", "arena", "ops", "stats", "ping", "bench", "drain"):
     missing = options_of(gridmill, command, "--help") - set(re.findall(r"--[a-z-]+", completion))
     assert not missing, (command, missing)
 print(len(functions), "functions")

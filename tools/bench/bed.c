@@ -13,6 +13,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "bells.h"
+
 #define GM_BED_SETTLE_NS   UINT64_C(5000000000)
 #define GM_BED_CLOCK_LOOKS 4096u /* looks between two looks at the clock */
 
@@ -64,9 +66,10 @@ static int region_make(struct gm_bed *bed, uint64_t lane_start)
     bed->position = lane_start;
     bed->doorbell_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     bed->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    if (bed->doorbell_fd < 0 || bed->wake_fd < 0)
+    bed->bells_fd = gm_bells_open();
+    if (bed->doorbell_fd < 0 || bed->wake_fd < 0 || bed->bells_fd < 0)
         return say(bed, GM_EFDS, "eventfd", errno);
-    return GM_OK;
+    return gm_bells_add(bed->bells_fd, bed->doorbell_fd);
 }
 
 /* What is left when nothing runs any more. */
@@ -85,6 +88,8 @@ static void release(struct gm_bed *bed)
         bed->backend->close(bed->device);
     if (bed->region)
         munmap(bed->region, gm_region_bytes());
+    if (bed->bells_fd >= 0)
+        close(bed->bells_fd);
     if (bed->doorbell_fd >= 0)
         close(bed->doorbell_fd);
     if (bed->wake_fd >= 0)
@@ -100,8 +105,9 @@ static int lane0_open(struct gm_bed *bed)
     int status = bed->backend->map(bed->device, bed->region, gm_region_bytes(), &address, bed->text);
     if (status != GM_OK)
         return status;
-    status = gm_admin_lane_open(&bed->admin, 0, address + gm_region_lane0_offset(),
-                                address + gm_region_journal_offset(), bed->header, 0);
+    const struct gm_control_lane lane0 = {.slots_log2 = GM_BED_LANE0_LOG2, .start = bed->position};
+    status = gm_admin_lane_open(&bed->admin, &lane0, address + gm_region_lane0_offset(),
+                                address + gm_region_journal_offset(0));
     if (status != GM_OK)
         snprintf(bed->text, sizeof bed->text, "the dispatcher did not open lane 0 (status %d)", status);
     return status;
@@ -113,14 +119,14 @@ int gm_bed_open(struct gm_bed *bed, const struct gm_backend *backend, const stru
     struct gm_device_config c = *config;
     memset(bed, 0, sizeof *bed);
     bed->backend = backend;
-    bed->doorbell_fd = bed->wake_fd = -1;
+    bed->doorbell_fd = bed->bells_fd = bed->wake_fd = -1;
     /* With few processors a client that only looks keeps the workers from running. */
     bed->spins = sysconf(_SC_NPROCESSORS_ONLN) > 4 ? 0 : 200;
     int status = lane_start % GM_LANE0_SLOTS == 0 && gm_lap(lane_start, GM_BED_LANE0_LOG2) != 0
                      ? region_make(bed, lane_start)
                      : say(bed, GM_EINVAL, "lane start", EINVAL);
     c.region = bed->region;
-    c.doorbell_fd = bed->doorbell_fd;
+    c.bells_fd = bed->bells_fd;
     c.wake_fd = bed->wake_fd;
     if (status == GM_OK)
         status = backend->open(&c, &bed->device, &bed->hello, bed->text);

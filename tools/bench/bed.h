@@ -33,7 +33,7 @@ struct gm_bed {
     struct gm_control_hello hello;
     struct gm_admin admin;
     uint8_t *region;
-    int doorbell_fd, wake_fd;
+    int doorbell_fd, bells_fd, wake_fd;
     struct gm_lane_header *header;
     struct gm_desc_slot *sq;
     const struct gm_granule *cq;

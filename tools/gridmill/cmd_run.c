@@ -34,8 +34,9 @@ struct run {
 static void print_help(void)
 {
     fputs("usage: gridmill run OP [INPUT] [OPTION...]\n\n"
-          "Runs one job. INPUT is a .npy file, a file of raw elements (with --dtype), or - or nothing for\n"
-          "standard input: numbers as text, or a .npy file. `gridmill ops` lists the ops.\n\n"
+          "Runs one job. INPUT is a .npy file, a file of raw elements (with --dtype), @NAME for a named arena\n"
+          "(with --dtype and --count), or - or nothing for standard input: numbers as text, or a .npy file.\n"
+          "`gridmill ops` lists the ops.\n\n"
           "  -t, --dtype TYPE    element type (i32 u32 i64 u64 f32 f64 u8); text: default i64, or f64 when\n"
           "                      a number has a point, an exponent, or is not finite\n"
           "  -d, --device WHICH  number of a device, or cpu, or cuda (default: any)\n"
@@ -192,10 +193,20 @@ static int check(const struct run *run)
     return EXIT_DONE;
 }
 
+/* Whether the input is an arena that is there. */
+static bool is_named(const struct run *run)
+{
+    return run->input != NULL && run->input[0] == '@';
+}
+
 /* Type and count, from the input where there is one. */
 static int size_up(struct run *run, struct input *input)
 {
     if (run->row.inputs == 0)
+        return EXIT_DONE;
+    if (is_named(run) && (!run->has_n || run->dtype == GM_NO_ELEMENT))
+        return usage_error("run", "%s needs --dtype and --count", run->input);
+    if (is_named(run))
         return EXIT_DONE;
     const int rc = input_open(run->input, run->dtype, input);
     if (rc != EXIT_DONE)
@@ -248,9 +259,11 @@ static int run_job(struct gm_client *client, const struct run *run, const struct
     struct gm_request request;
     struct gm_result result;
 
-    int rc = place_make(client, &run->common, place);
-    if (rc == EXIT_DONE && run->row.inputs > 0)
-        rc = input_read(input, place->in, place->in_bytes);
+    int rc = is_named(run) ? place_attach(client, &run->common, run->input + 1, place) : EXIT_DONE;
+    if (rc == EXIT_DONE)
+        rc = place_make(client, &run->common, place);
+    if (rc == EXIT_DONE && run->row.inputs > 0 && !is_named(run))
+        rc = input_read(input, 0, place->in, place->in_bytes);
     if (rc == EXIT_DONE)
         rc = place_upload(client, &run->common, place);
     if (rc == EXIT_DONE)
@@ -264,20 +277,6 @@ static int run_job(struct gm_client *client, const struct run *run, const struct
         print_time(&result, gm_now_ns() - start_ns);
     rc = place_download(client, &run->common, place);
     return rc == EXIT_DONE ? write_result(run, place, &result) : rc;
-}
-
-/* A number, or the first device of a backend. */
-static int find_device(struct gm_client *client, const struct run *run, int *device)
-{
-    uint64_t number;
-
-    *device = GM_DEVICE_ANY;
-    if (run->device == NULL)
-        return EXIT_DONE;
-    if (!parse_u64(run->device, GM_DEVICES_MAX - 1, &number))
-        return reply_device_of(client, &run->common, run->device, device);
-    *device = (int)number;
-    return EXIT_DONE;
 }
 
 int cmd_run(int argc, char **argv)
@@ -306,7 +305,7 @@ int cmd_run(int argc, char **argv)
     if (run.row.outputs > 0)
         place.out_bytes = gm_output_bytes(run.row.shape, run.n, run.bins, run.dtype);
     if (rc == EXIT_DONE)
-        rc = find_device(client, &run, &place.device);
+        rc = reply_device(client, &run.common, run.device, &place.device);
     if (rc == EXIT_DONE)
         rc = run_job(client, &run, &input, &place);
     place_free(&place);

@@ -95,6 +95,7 @@ int command_connect(const struct common *common, struct gm_client **client)
     const struct gm_options options = {
         .socket = common->socket,
         .admin = common->admin,
+        .lane_slots = GM_NO_LANE, /* a lane costs more than the few jobs of a command would win */
         .deadline_ns = gm_deadline_in(common->timeout_ns < at_most_ns ? common->timeout_ns : at_most_ns)};
     struct gm_failure failure;
 

@@ -17,9 +17,11 @@ enum exit_code { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_UNREACHABL
 /* C(name, synopsis, help): every sub-command, in the order of the help. */
 #define COMMANDS(C)                                                                                                    \
     C(run, "run OP [INPUT]", "run one job")                                                                            \
+    C(arena, "arena put|ls|rm", "keep data on a device under a name")                                                  \
     C(ops, "ops [OP]", "list the ops of the daemon")                                                                   \
     C(stats, "stats", "show what the daemon and its devices do")                                                       \
     C(ping, "ping", "measure round trips through the daemon")                                                          \
+    C(bench, "bench", "measure what a client process gets")                                                            \
     C(drain, "drain", "refuse new jobs, wait for the accepted ones")                                                   \
     C(version, "version", "print the version")
 

@@ -2,7 +2,7 @@
 # Completion of gridmill(1) for bash: sub-commands, their options, the ops of the running daemon, files.
 _gridmill() {
   local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} common="--socket --timeout --help"
-  local commands="run ops stats ping drain version"
+  local commands="run arena ops stats ping bench drain version"
   COMPREPLY=()
   if [ "$COMP_CWORD" -eq 1 ]; then
     mapfile -t COMPREPLY < <(compgen -W "$commands --help --version" -- "$cur")
@@ -26,8 +26,22 @@ _gridmill() {
       mapfile -t COMPREPLY < <(compgen -f -- "$cur")
     fi
     ;;
+  arena)
+    if [ "$COMP_CWORD" -eq 2 ]; then
+      mapfile -t COMPREPLY < <(compgen -W "put ls rm" -- "$cur")
+    elif [[ $cur == -* ]]; then
+      mapfile -t COMPREPLY < <(compgen -W "--device --shared --dtype --all --json $common" -- "$cur")
+    elif [ "${COMP_WORDS[2]}" = rm ]; then
+      mapfile -t COMPREPLY < <(compgen -W "$(gridmill arena ls --timeout 1 2>/dev/null | tail -n +2 | cut -d' ' -f1)" \
+        -- "$cur")
+    else
+      mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+    fi
+    ;;
   ops | stats) mapfile -t COMPREPLY < <(compgen -W "--json $common" -- "$cur") ;;
   ping) mapfile -t COMPREPLY < <(compgen -W "--count --interval $common" -- "$cur") ;;
+  bench) mapfile -t COMPREPLY < <(compgen -W "--device --elements --seconds --clients --load --window --seed \
+      --socket-too --json $common" -- "$cur") ;;
   drain) mapfile -t COMPREPLY < <(compgen -W "$common" -- "$cur") ;;
   esac
 }

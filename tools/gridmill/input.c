@@ -182,16 +182,17 @@ int input_open(const char *path, uint32_t dtype, struct input *input)
     return rc;
 }
 
-int input_read(const struct input *input, void *to, uint64_t bytes)
+int input_read(const struct input *input, uint64_t from, void *to, uint64_t bytes)
 {
+    const uint64_t offset = input->offset + from;
     uint64_t done = 0;
 
     if (input->memory != NULL) {
-        memcpy(to, input->memory, bytes);
+        memcpy(to, (const uint8_t *)input->memory + from, bytes);
         return EXIT_DONE;
     }
     while (done < bytes) {
-        const ssize_t n = pread(input->fd, (uint8_t *)to + done, bytes - done, (off_t)(input->offset + done));
+        const ssize_t n = pread(input->fd, (uint8_t *)to + done, bytes - done, (off_t)(offset + done));
         if (n == 0)
             return complain(EXIT_FAILED, "%s: became shorter while it was read", input->name);
         if (n < 0 && errno != EINTR)

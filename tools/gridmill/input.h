@@ -23,8 +23,8 @@ struct input {
 /* Opens "-" or NULL (standard input) or a file. dtype: what the user says, or GM_NO_ELEMENT. Returns an exit code
  * after a message, or EXIT_DONE. */
 int input_open(const char *path, uint32_t dtype, struct input *input);
-/* Copies the first bytes of the data; a file that became shorter is an error. */
-int input_read(const struct input *input, void *to, uint64_t bytes);
+/* Copies bytes of the data, from a place in it on; a file that became shorter is an error. */
+int input_read(const struct input *input, uint64_t from, void *to, uint64_t bytes);
 void input_close(struct input *input);
 
 #endif

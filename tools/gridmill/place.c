@@ -45,11 +45,20 @@ static int make_arena(struct gm_client *client, const struct common *common, con
     return complain_last(client, memory == GM_MEMORY_SHARED ? "shared arena" : "device arena");
 }
 
+int place_attach(struct gm_client *client, const struct common *common, const char *name, struct place *place)
+{
+    if (gm_arena_attach(client, name, command_deadline(common), &place->named) == GM_OK)
+        return EXIT_DONE;
+    return complain_last(client, name);
+}
+
 int place_make(struct gm_client *client, const struct common *common, struct place *place)
 {
-    place->out_offset = (place->in_bytes + ALIGN - 1) & ~(uint64_t)(ALIGN - 1);
+    const uint64_t in_bytes = place->named != NULL ? 0 : place->in_bytes;
+
+    place->out_offset = (in_bytes + ALIGN - 1) & ~(uint64_t)(ALIGN - 1);
     if (place->kind == PLACE_AUTO)
-        place->kind = place->in_bytes <= GM_INLINE_BYTES && place->out_bytes <= GM_INLINE_BYTES ? PLACE_INLINE
+        place->kind = in_bytes <= GM_INLINE_BYTES && place->out_bytes <= GM_INLINE_BYTES ? PLACE_INLINE
                                                                                                : PLACE_SHARED;
     if (place->kind == PLACE_INLINE)
         return make_inline(place);
@@ -79,7 +88,7 @@ static int copy(struct gm_client *client, const struct common *common, const str
 
 int place_upload(struct gm_client *client, const struct common *common, const struct place *place)
 {
-    if (place->kind != PLACE_DEVICE)
+    if (place->kind != PLACE_DEVICE || place->named != NULL)
         return EXIT_DONE;
     return copy(client, common, place->shared, place->on_device, 0, place->in_bytes);
 }
@@ -98,6 +107,8 @@ static const struct gm_arena *job_arena(const struct place *place)
 
 struct gm_buffer place_input(const struct place *place)
 {
+    if (place->named != NULL)
+        return gm_in_arena(place->named, 0, place->in_bytes);
     if (place->kind == PLACE_INLINE)
         return gm_in_memory(place->in, place->in_bytes);
     return gm_in_arena(job_arena(place), 0, place->in_bytes);
@@ -115,6 +126,7 @@ void place_free(struct place *place)
     const uint64_t second_ns = UINT64_C(1000000000);
 
     /* What the daemon does not answer in time goes with the session. */
+    (void)gm_arena_free(place->named, gm_deadline_in(second_ns));
     (void)gm_arena_free(place->on_device, gm_deadline_in(second_ns));
     (void)gm_arena_free(place->shared, gm_deadline_in(second_ns));
     free(place->memory);

@@ -17,9 +17,12 @@ struct place {
     void *in, *out; /* what the command fills, and reads */
     void *memory;   /* from malloc, when inline */
     struct gm_arena *shared, *on_device;
+    struct gm_arena *named; /* the input is this arena, and is not brought anywhere */
 };
 
 bool place_kind_by_name(const char *name, enum place_kind *kind);
+/* Takes a named arena for the input. Before place_make. Returns an exit code. */
+int place_attach(struct gm_client *client, const struct common *common, const char *name, struct place *place);
 /* Finds room for both buffers, and decides AUTO. Returns an exit code. */
 int place_make(struct gm_client *client, const struct common *common, struct place *place);
 /* Brings the input to where the job reads it. */

@@ -5,6 +5,8 @@
  */
 #include "reply.h"
 
+#include "limits.h"
+
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
@@ -133,7 +135,7 @@ int reply_print_json(const struct reply *reply)
     return EXIT_DONE;
 }
 
-int reply_device_of(struct gm_client *client, const struct common *common, const char *backend, int *device)
+static int device_of_backend(struct gm_client *client, const struct common *common, const char *backend, int *device)
 {
     struct reply reply;
     void *bytes;
@@ -160,4 +162,17 @@ int reply_device_of(struct gm_client *client, const struct common *common, const
     reply_free(&reply);
     gm_free(bytes);
     return rc;
+}
+
+int reply_device(struct gm_client *client, const struct common *common, const char *which, int *device)
+{
+    uint64_t number;
+
+    *device = GM_DEVICE_ANY;
+    if (which == NULL)
+        return EXIT_DONE;
+    if (!parse_u64(which, GM_DEVICES_MAX - 1, &number))
+        return device_of_backend(client, common, which, device);
+    *device = (int)number;
+    return EXIT_DONE;
 }

@@ -29,7 +29,8 @@ bool reply_text_is(const msgpack_object *object, const char *text);
 /* The whole map as JSON on standard output, in the daemon's order. Numbers that JSON lacks are null. */
 int reply_print_json(const struct reply *reply);
 
-/* The first device with this backend ("cpu", "cuda"). Returns an exit code. */
-int reply_device_of(struct gm_client *client, const struct common *common, const char *backend, int *device);
+/* The device that a user names: a number, the first one of a backend ("cpu", "cuda"), or any for NULL. Returns an exit
+ * code. */
+int reply_device(struct gm_client *client, const struct common *common, const char *which, int *device);
 
 #endif
