@@ -452,7 +452,7 @@ void gm_arena_create(struct gm_session *session, const struct gm_wire_request *r
 {
     struct gm_daemon *d = session->daemon;
     struct gm_problem problem;
-    uint32_t targets;
+    uint32_t targets = 0;
     const bool device = request->u.arena_create.device_memory, named = request->u.arena_create.name[0] != 0;
     uint64_t bytes = request->u.arena_create.bytes;
     if (bytes <= GM_ARENA_BYTES_MAX)

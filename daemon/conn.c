@@ -162,6 +162,9 @@ void gm_conn_commit_fds(struct gm_conn *conn, const struct gm_wire_out *out, con
         }
         return;
     }
+    /* What stood before it was sent, so its place is the front now. */
+    if (out->bytes != conn->out + conn->out_end)
+        memmove(conn->out + conn->out_end, out->bytes, out->size);
     for (uint32_t i = 0; i < count; i++) {
         conn->fds[conn->fds_count].at = conn->out_sent + gm_conn_unsent(conn);
         conn->fds[conn->fds_count++].fd = fds[i];

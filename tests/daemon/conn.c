@@ -336,8 +336,10 @@ static void descriptors_travel_with_their_own_frame(void **state)
         close(pipes[i][1]);
 }
 
-/* Receives a frame of so many bytes and what came with it; returns how many descriptors. */
-static uint32_t receive_with_fds(size_t size, int fds[GM_FDS_PER_FRAME_MAX])
+/* Receives a frame of so many bytes, the first of which is this one, and what came with it; returns how many
+ * descriptors.
+ */
+static uint32_t receive_with_fds(size_t size, int first, int fds[GM_FDS_PER_FRAME_MAX])
 {
     uint8_t bytes[128];
     union {
@@ -349,6 +351,7 @@ static uint32_t receive_with_fds(size_t size, int fds[GM_FDS_PER_FRAME_MAX])
         .msg_iov = &piece, .msg_iovlen = 1, .msg_control = space.bytes, .msg_controllen = sizeof space.bytes};
     assert_int_equal(recvmsg(peer, &message, MSG_CMSG_CLOEXEC), (ssize_t)size + 6);
     assert_int_equal(message.msg_flags & MSG_CTRUNC, 0);
+    assert_int_equal(bytes[6], first);
     const struct cmsghdr *header = CMSG_FIRSTHDR(&message);
     if (header == NULL)
         return 0;
@@ -360,16 +363,17 @@ static uint32_t receive_with_fds(size_t size, int fds[GM_FDS_PER_FRAME_MAX])
 static void several_descriptors_of_a_frame_arrive_together_and_in_order(void **state)
 {
     (void)state;
-    int pipes[18][2], fds[GM_FDS_PER_FRAME_MAX];
-    const int before = open_fds();
-    for (int i = 0; i < 18; i++)
+    int pipes[30][2], fds[GM_FDS_PER_FRAME_MAX];
+    const size_t before = open_fds();
+    for (int i = 0; i < 30; i++)
         assert_int_equal(pipe2(pipes[i], O_CLOEXEC), 0);
-    for (int i = 0; i < 6; i++) { /* more than the connection keeps: the first ones are sent early */
+    for (int i = 0; i < 10; i++) { /* more than the connection keeps: the first ones are sent early */
         struct gm_wire_out out;
         const int three[3] = {pipes[3 * i][0], pipes[3 * i + 1][0], pipes[3 * i + 2][0]};
         assert_true(gm_conn_reserve(&conn, 128, &out));
         const size_t start = gm_wire_begin(&out);
-        gm_wire_put_bin(&out, (uint8_t[20]){0}, 20);
+        const uint8_t bytes[20] = {(uint8_t)(i + 1)};
+        gm_wire_put_bin(&out, bytes, sizeof bytes);
         assert_int_equal(gm_wire_end(&out, start), GM_OK);
         gm_conn_commit_fds(&conn, &out, three, i % 2 == 0 ? 3 : 2);
         if (i % 2 != 0)
@@ -377,8 +381,8 @@ static void several_descriptors_of_a_frame_arrive_together_and_in_order(void **s
         assert_true(reply(10, -1));
     }
     gm_conn_flush_all(&io);
-    for (int i = 0; i < 6; i++) {
-        const uint32_t count = receive_with_fds(20, fds);
+    for (int i = 0; i < 10; i++) {
+        const uint32_t count = receive_with_fds(20, i + 1, fds);
         assert_int_equal(count, i % 2 == 0 ? 3 : 2);
         for (uint32_t k = 0; k < count; k++) {
             char byte = 0;
@@ -387,9 +391,9 @@ static void several_descriptors_of_a_frame_arrive_together_and_in_order(void **s
             assert_int_equal(byte, 'a' + k);
             close(fds[k]);
         }
-        assert_int_equal(receive_with_fds(10, fds), 0);
+        assert_int_equal(receive_with_fds(10, 0, fds), 0);
     }
-    for (int i = 0; i < 18; i++)
+    for (int i = 0; i < 30; i++)
         close(pipes[i][1]);
     assert_int_equal(open_fds(), before);
     const int left[3] = {dup(peer), dup(peer), dup(peer)}; /* and those that are never sent are closed */

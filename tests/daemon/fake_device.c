@@ -34,58 +34,17 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "control.h"
-#include "errors.h"
+#include "fake_device.h"
 #include "source_id.h"
 
-struct fake_lane {
-    uint8_t *memory; /* NULL: not there */
-    uint32_t log2, index;
-    uint64_t head, taken, completed;
-    uint32_t refused; /* in a row */
-    bool shut;
-    int doorbell, wake;
-};
-
-static uint8_t *region;
-static struct fake_lane lanes[GM_LANE_TABLE];
-static struct gm_device_counters *counters;
-static uint64_t jobs;
-static struct {
-    struct fake_lane *lane;
-    uint64_t position;
-} held[GM_LANE0_SLOTS];
-static uint64_t held_count; /* jobs that are not answered */
-static const char *mode = "normal";
+const char *fake_mode = "normal";
+uint8_t *fake_region;
+struct gm_device_counters *fake_counters;
+uint64_t fake_jobs;
+struct fake_lane fake_lanes[GM_LANE_TABLE];
+struct gm_control_arena fake_arenas[GM_ARENAS_MAX];
 static bool stopping;
 static uint32_t drops;
-static struct gm_control_arena arenas[GM_ARENAS_MAX]; /* handle 0: free */
-
-static bool is(const char *what)
-{
-    return strcmp(mode, what) == 0;
-}
-
-static struct gm_lane_header *header_of(const struct fake_lane *lane)
-{
-    return (struct gm_lane_header *)(void *)lane->memory;
-}
-
-static struct gm_lane_note *note_of(const struct fake_lane *lane)
-{
-    return (struct gm_lane_note *)(void *)(region + gm_region_notes_offset()) + lane->index;
-}
-
-static struct gm_granule *slot_of(const struct fake_lane *lane, uint64_t position)
-{
-    return (struct gm_granule *)(void *)(lane->memory + gm_lane_cq_offset(1u << lane->log2)) +
-           (position & ((1u << lane->log2) - 1u));
-}
-
-static void count(uint64_t *counter)
-{
-    gm_store_relaxed_u64(counter, *counter + 1u);
-}
 
 static void say(struct gm_control *message)
 {
@@ -100,162 +59,16 @@ static void reply(const struct gm_control *request, int status, const char *text
     say(&message);
 }
 
-static void complete(struct fake_lane *lane, uint64_t position, uint64_t result, int status)
-{
-    gm_store16_sys(slot_of(lane, position), gm_completion(result, status, 1000, gm_lap(position, lane->log2)));
-    lane->completed++;
-    gm_fence_sys();
-    const struct gm_granule wait = gm_load16_sys(&header_of(lane)->wait);
-    const uint64_t seen = wait.w[0] | (uint64_t)wait.w[1] << 32, one = 1;
-    if (wait.w[2] != 0 && lane->completed > seen && write(lane->wake, &one, lane->index == 0 ? sizeof one : 1) < 0 &&
-        errno != EAGAIN && errno != EPIPE)
-        _exit(2);
-    if (lane->index != 0)
-        count(status == GM_OK           ? &counters->lane_done
-              : status == GM_ECANCELLED ? &counters->lane_cancelled
-              : lane->refused != 0      ? &counters->lane_rejected
-                                        : &counters->lane_failed);
-}
-
-static void start(const struct fake_lane *lane, uint64_t position)
-{
-    uint32_t *journal = (uint32_t *)(void *)(region + gm_region_journal_offset(lane->index));
-    gm_store_release_sys_u32(&journal[position & ((1u << lane->log2) - 1u)], gm_lap(position, lane->log2));
-    count(&counters->started);
-}
-
-static void hold(struct fake_lane *lane, uint64_t position)
-{
-    held[held_count].lane = lane;
-    held[held_count++].position = position;
-}
-
-static void die(const struct fake_lane *lane, uint64_t position)
-{
-    struct gm_granule *word = (struct gm_granule *)(void *)(region + gm_region_workers_offset());
-    gm_store16_sys(word, (struct gm_granule){{0, 0, lane->index + 1u, (uint32_t)position}});
-    _exit(9);
-}
-
-static void refuse(struct fake_lane *lane, uint64_t position)
-{
-    lane->refused++;
-    complete(lane, position, 0, GM_EOP);
-    if (is("abuse") && lane->refused == 5) {
-        gm_store_release_sys_u32((uint32_t *)(void *)&note_of(lane)->closed, (uint32_t)GM_EOP);
-        lane->shut = true;
-    }
-}
-
-/* Of the arena that buffer 0 names, as far as a test can tell. */
-static int check(uint32_t op, uint32_t handle)
-{
-    const struct gm_control_arena *row = &arenas[gm_handle_index(handle) % GM_ARENAS_MAX];
-    if (op == GM_OP_nop || (handle != 0 && row->handle == handle))
-        return op != GM_OP_nop && (row->flags & GM_ARENA_GONE) ? GM_EDEVICELOST : GM_OK;
-    return GM_EARENA;
-}
-
-static void take(struct fake_lane *lane, uint64_t position, uint32_t op, uint32_t arena, uint64_t n)
-{
-    jobs++;
-    if (lane->index != 0)
-        count(&counters->lane_submitted);
-    if (op >= GM_OP_COUNT) {
-        refuse(lane, position);
-        return;
-    }
-    if (check(op, arena) != GM_OK) {
-        lane->refused++;
-        complete(lane, position, 0, check(op, arena));
-        return;
-    }
-    lane->refused = 0;
-    if (is("hang") || is("hold") || (is("deaf") && jobs > 1) || (is("first") && jobs == 1)) {
-        if (is("hold"))
-            start(lane, position);
-        hold(lane, position);
-        return;
-    }
-    start(lane, position);
-    if (is("slow"))
-        usleep(2000);
-    if (is("die") && jobs == 3)
-        die(lane, position);
-    if (is("garbage") && jobs == 3 && send(GM_DEVICE_FD_CONTROL, "?", 1, MSG_NOSIGNAL) == 1) {
-        hold(lane, position);
-        return;
-    }
-    complete(lane, position, n, GM_OK);
-    if (is("last") && jobs == 3)
-        _exit(9);
-}
-
-static bool poll_lane(struct fake_lane *lane)
-{
-    const struct gm_desc_slot *sq = (const struct gm_desc_slot *)(const void *)(lane->memory + gm_lane_sq_offset());
-    const uint64_t mask = (UINT64_C(1) << lane->log2) - 1u;
-    bool any = false;
-    while (!lane->shut) {
-        uint32_t words[3 * 4];
-        const uint32_t lap = gm_lap(lane->head, lane->log2);
-        for (uint32_t i = 0; i < 4; i++) {
-            const struct gm_granule g = gm_load16_sys(&sq[lane->head & mask].g[i]);
-            if (g.w[3] != lap)
-                return any;
-            memcpy(&words[3 * i], g.w, 12);
-        }
-        const uint64_t position = lane->head;
-        const uint32_t op = words[GM_W_OP] & 0xffffu;
-        const bool skip = op == GM_DESC_SKIP_MARK;
-        const bool wide = !skip && (words[GM_W_OP] >> 24 & GM_FLAG_WIDE) != 0;
-        if (wide && gm_load16_sys(&sq[(position + 1) & mask].g[3]).w[3] != gm_lap(position + 1, lane->log2))
-            return any;
-        lane->head += wide ? 2 : 1;
-        any = any || !skip;
-        if (!skip)
-            take(lane, position, op, words[GM_W_ARENA0], gm_desc_get64(words, GM_W_N));
-        lane->taken += !skip;
-        if (!is("hang"))
-            gm_store16_sys((struct gm_granule *)(void *)note_of(lane),
-                           (struct gm_granule){{(uint32_t)lane->head, (uint32_t)(lane->head >> 32),
-                                                (uint32_t)lane->taken, (uint32_t)(lane->taken >> 32)}});
-    }
-    return any;
-}
-
-static bool poll_lanes(void)
-{
-    bool any = false;
-    for (uint32_t i = 0; i < GM_LANE_TABLE; i++)
-        if (lanes[i].memory != NULL)
-            any |= poll_lane(&lanes[i]);
-    return any;
-}
-
-static bool cancel(const struct fake_lane *lane, uint64_t position, bool all)
-{
-    bool found = false;
-    for (uint64_t i = held_count; i-- != 0;)
-        if (held[i].lane == lane && (all || held[i].position == position)) {
-            const uint64_t at = held[i].position;
-            held[i] = held[--held_count];
-            complete(&lanes[lane->index], at, 0, GM_ECANCELLED);
-            found = true;
-        }
-    return found;
-}
-
 static int arena_add(const struct gm_control *message, int count_of_fds, const char **text)
 {
     const struct gm_control_arena *a = &message->u.arena;
     const bool gone = (a->flags & GM_ARENA_GONE) != 0, alias = (a->flags & GM_ARENA_ALIAS) != 0;
-    struct gm_control_arena *row = &arenas[gm_handle_index(a->handle) % GM_ARENAS_MAX];
+    struct gm_control_arena *row = &fake_arenas[gm_handle_index(a->handle) % GM_ARENAS_MAX];
     *text = "bad arena";
     if (row->handle != 0 || a->handle == 0 || (a->kind == GM_ARENA_SHARED) != (count_of_fds == 1) ||
         (gone && (alias || a->kind != GM_ARENA_DEVICE)))
         return GM_EINVAL;
-    if (alias && arenas[gm_handle_index((uint32_t)message->value)].handle != (uint32_t)message->value)
+    if (alias && fake_arenas[gm_handle_index((uint32_t)message->value)].handle != (uint32_t)message->value)
         return GM_EARENA;
     *text = "the device is full";
     if (is("refuse") && (a->flags & GM_ARENA_STAGING) == 0)
@@ -267,7 +80,7 @@ static int arena_add(const struct gm_control *message, int count_of_fds, const c
 
 static int arena_drop(uint32_t handle)
 {
-    struct gm_control_arena *row = &arenas[gm_handle_index(handle) % GM_ARENAS_MAX];
+    struct gm_control_arena *row = &fake_arenas[gm_handle_index(handle) % GM_ARENAS_MAX];
     if (handle == 0 || row->handle != handle)
         return GM_EARENA;
     row->handle = 0;
@@ -277,7 +90,7 @@ static int arena_drop(uint32_t handle)
 static void lane_add(const struct gm_control *message, const int *fds, int count_of_fds)
 {
     const struct gm_control_lane *l = &message->u.lane;
-    struct fake_lane *lane = &lanes[l->index];
+    struct fake_lane *lane = &fake_lanes[l->index];
     const uint64_t bytes = gm_lane_bytes(1u << l->slots_log2);
     if (is("nolane")) {
         reply(message, GM_ESYSTEM, "lanes do not work here");
@@ -303,7 +116,7 @@ static void lane_add(const struct gm_control *message, const int *fds, int count
 
 static void lane_drop(const struct gm_control *message)
 {
-    struct fake_lane *lane = &lanes[message->u.lane.index];
+    struct fake_lane *lane = &fake_lanes[message->u.lane.index];
     if (message->u.lane.index == 0 || message->u.lane.index > GM_LANES_MAX || lane->memory == NULL) {
         reply(message, GM_EINVAL, "no such lane");
         return;
@@ -312,7 +125,7 @@ static void lane_drop(const struct gm_control *message)
         reply(message, GM_EBUSY, "not yet");
         return;
     }
-    cancel(lane, 0, true);
+    fake_cancel(lane, 0, true);
     munmap(lane->memory, gm_lane_bytes(1u << lane->log2));
     close(lane->doorbell), close(lane->wake);
     lane->memory = NULL;
@@ -353,11 +166,11 @@ static void control(void)
         lane_drop(&message);
         break;
     case GM_CONTROL_PING:
-        if (!is("deaf") || jobs == 0)
+        if (!is("deaf") || fake_jobs == 0)
             reply(&message, GM_OK, "");
         break;
     case GM_CONTROL_CANCEL: {
-        const bool found = cancel(&lanes[message.u.cancel.lane], message.u.cancel.position, false);
+        const bool found = fake_cancel(&fake_lanes[message.u.cancel.lane], message.u.cancel.position, false);
         reply(&message, found ? GM_OK : GM_ENOTFOUND, found ? "" : "no such job");
         break;
     }
@@ -401,10 +214,10 @@ static void choose_mode(int argc, char **argv)
     if (wanted != NULL && strncmp(wanted, "later:", 6) == 0)
         wanted = first ? "normal" : wanted + 6;
     if (wanted != NULL)
-        mode = wanted;
+        fake_mode = wanted;
     for (int i = 1; i < argc; i++)
         if (is("nogpu") && strncmp(argv[i], "cuda", 4) == 0)
-            mode = "fail";
+            fake_mode = "fail";
 }
 
 static void sleep_or_serve(void)
@@ -415,22 +228,22 @@ static void sleep_or_serve(void)
     fds[0] = (struct pollfd){.fd = GM_DEVICE_FD_CONTROL, .events = POLLIN};
     fds[1] = (struct pollfd){.fd = GM_DEVICE_FD_DOORBELL, .events = POLLIN};
     for (uint32_t i = 0; i < GM_LANE_TABLE; i++)
-        if (lanes[i].memory != NULL) {
-            gm_store_relaxed_sys_u32(&header_of(&lanes[i])->asleep, 1);
+        if (fake_lanes[i].memory != NULL) {
+            gm_store_relaxed_sys_u32(&header_of(&fake_lanes[i])->asleep, 1);
             if (i != 0)
-                fds[n++] = (struct pollfd){.fd = lanes[i].doorbell, .events = POLLIN};
+                fds[n++] = (struct pollfd){.fd = fake_lanes[i].doorbell, .events = POLLIN};
         }
     gm_fence_sys(); /* store-load: pairs with the fence between publishing and the look at asleep */
-    const int wait_ms = poll_lanes() ? 0 : -1;
+    const int wait_ms = fake_poll_lanes() ? 0 : -1;
     if (poll(fds, n, wait_ms) < 0)
         _exit(2);
     for (uint32_t i = 0; i < GM_LANE_TABLE; i++)
-        if (lanes[i].memory != NULL)
-            gm_store_relaxed_sys_u32(&header_of(&lanes[i])->asleep, 0);
+        if (fake_lanes[i].memory != NULL)
+            gm_store_relaxed_sys_u32(&header_of(&fake_lanes[i])->asleep, 0);
     for (nfds_t i = 1; i < n; i++)
         if ((fds[i].revents & POLLIN) && read(fds[i].fd, &rung, sizeof rung) < 0 && errno != EAGAIN)
             _exit(2);
-    poll_lanes(); /* first: a cancel may name what came before it */
+    fake_poll_lanes(); /* first: a cancel may name what came before it */
     if (fds[0].revents & (POLLIN | POLLHUP))
         control();
 }
@@ -442,14 +255,14 @@ int main(int argc, char **argv)
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (is("exit"))
         return 7;
-    region = mmap(NULL, gm_region_bytes(), PROT_READ | PROT_WRITE, MAP_SHARED, GM_DEVICE_FD_REGION, 0);
-    if (region == MAP_FAILED)
+    fake_region = mmap(NULL, gm_region_bytes(), PROT_READ | PROT_WRITE, MAP_SHARED, GM_DEVICE_FD_REGION, 0);
+    if (fake_region == MAP_FAILED)
         return 2;
-    counters = &((struct gm_region_header *)(void *)region)->counters;
-    lanes[0].memory = region + gm_region_lane0_offset();
-    lanes[0].log2 = header_of(&lanes[0])->slots_log2;
-    lanes[0].head = header_of(&lanes[0])->start;
-    lanes[0].wake = GM_DEVICE_FD_WAKE;
+    fake_counters = &((struct gm_region_header *)(void *)fake_region)->counters;
+    fake_lanes[0].memory = fake_region + gm_region_lane0_offset();
+    fake_lanes[0].log2 = header_of(&fake_lanes[0])->slots_log2;
+    fake_lanes[0].head = header_of(&fake_lanes[0])->start;
+    fake_lanes[0].wake = GM_DEVICE_FD_WAKE;
     if (!is("mute"))
         ready();
     while (!stopping)

@@ -396,6 +396,17 @@ void stats_add_up(const struct daemon_child *child)
     client_close(c);
 }
 
+void daemon_back(const struct daemon_child *child, uint64_t restarts)
+{
+    stats_wait(child, "devices.0.restarts", restarts);
+    stats_wait(child, "daemon.healthy", 1);
+    struct client *c = client_open(child, false);
+    client_send_nops(c, 5);
+    assert_int_equal(client_receive_done(c, 5, 0), 5);
+    client_close(c);
+    stats_add_up(child);
+}
+
 pid_t daemon_device_pid(const struct daemon_child *child)
 {
     return (pid_t)stats_u64(child, "devices.0.pid");

@@ -78,6 +78,8 @@ uint64_t response_u64(const struct gm_wire_response *response, const char *path)
 void stats_wait(const struct daemon_child *child, const char *path, uint64_t value);
 /* The same for a text, or a part of it. */
 void stats_wait_text(const struct daemon_child *child, const char *path, const char *part);
+/* Waits until the first device was replaced so many times, and asserts that it does jobs. */
+void daemon_back(const struct daemon_child *child, uint64_t restarts);
 /* In one snapshot, the jobs of the first device add up. */
 void stats_add_up(const struct daemon_child *child);
 

@@ -5,7 +5,6 @@
  */
 #include "lane_client.h"
 
-#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,17 +30,6 @@ static int tear_down(void **state)
     if (child.folder[0] != 0)
         daemon_clean(&child);
     return 0;
-}
-
-static void back_in_service(uint64_t restarts)
-{
-    stats_wait(&child, "devices.0.restarts", restarts);
-    assert_int_equal(stats_u64(&child, "daemon.healthy"), 1);
-    struct client *c = client_open(&child, false);
-    client_send_nops(c, 5);
-    assert_int_equal(client_receive_done(c, 5, 0), 5);
-    client_close(c);
-    stats_add_up(&child);
 }
 
 static void out_of_service(const char *reason)
@@ -81,7 +69,7 @@ static void started_job_fails_and_the_queued_ones_run_on_the_next_process(void *
         assert_string_equal(response.problem.text, "the device was lost while the job ran");
     }
     assert_int_equal(failed, 1);
-    back_in_service(1);
+    daemon_back(&child, 1);
     assert_int_not_equal(daemon_device_pid(&child), first);
     assert_true(daemon_log_has(&child, "device_lost device=0"));
     assert_true(daemon_log_has(&child, "device_suspect device=0 worker=0 lane=0"));
@@ -130,7 +118,7 @@ static void completions_in_the_ring_count_although_the_process_is_dead(void **st
     struct client *c = client_open(&child, false);
     client_send_nops(c, 3);
     assert_int_equal(client_receive_done(c, 3, 0), 3);
-    back_in_service(1);
+    daemon_back(&child, 1);
     client_close(c);
     assert_int_equal(daemon_stop(&child), 0);
 }
@@ -142,7 +130,7 @@ static void broken_control_protocol_loses_the_process(void **state)
     struct client *c = client_open(&child, false);
     client_send_nops(c, 3);
     assert_int_equal(client_receive_done(c, 3, GM_EDEVICELOST), 2);
-    back_in_service(1);
+    daemon_back(&child, 1);
     assert_true(daemon_log_has(&child, "reason=\"the device process broke the control protocol\""));
     client_close(c);
     assert_int_equal(daemon_stop(&child), 0);
@@ -157,7 +145,7 @@ static void killed_process_keeps_what_it_had_not_taken(void **state)
     stats_wait(&child, "devices.0.queue_depth", 700);
     kill(daemon_device_pid(&child), SIGKILL);
     assert_int_equal(client_receive_done(c, 700, 0), 700);
-    back_in_service(1);
+    daemon_back(&child, 1);
     client_close(c);
     assert_int_equal(daemon_stop(&child), 0);
 }
@@ -171,7 +159,7 @@ static void killed_process_loses_what_it_had_started(void **state)
     stats_wait(&child, "devices.0.started", 10);
     kill(daemon_device_pid(&child), SIGKILL);
     assert_int_equal(client_receive_done(c, 10, GM_EDEVICELOST), 0);
-    back_in_service(1);
+    daemon_back(&child, 1);
     stats_wait_text(&child, "devices.0.state", "");
     client_close(c);
     assert_int_equal(daemon_stop(&child), 0);
@@ -186,7 +174,7 @@ static void unanswered_ping_ends_the_process(void **state)
     const uint64_t start = now_ms();
     assert_int_equal(client_receive_done(c, 2, GM_EDEVICELOST), 1);
     assert_true(now_ms() - start >= GM_PING_KILL_MS - GM_PING_MS);
-    back_in_service(1);
+    daemon_back(&child, 1);
     assert_true(daemon_log_has(&child, "no answer to a ping for"));
     client_close(c);
     assert_int_equal(daemon_stop(&child), 0);
@@ -263,117 +251,50 @@ static void shared_arenas_come_back_and_device_arenas_say_that_they_are_gone(voi
     assert_int_equal(daemon_stop(&child), 0);
 }
 
-static void lane_loses_started_jobs_only_and_goes_on_by_itself(void **state)
+static uint32_t named_of(struct client *c, const char *name, bool device, bool attach)
 {
-    (void)state;
-    struct lane lane;
-    daemon_start(&child, "once:die", NULL);
-    struct client *c = client_open(&child, false);
-    assert_int_equal(lane_open(c, 0, 64, &lane), GM_OK);
-    for (int i = 0; i < 50; i++)
-        lane_put(&lane, GM_OP_nop, 1);
-    for (int i = 0; i < 50; i++)
-        assert_int_equal(lane_wait(&lane, lane.start + (uint64_t)i), i == 2 ? GM_EDEVICELOST : GM_OK);
-    lane_wait_state(&lane, GM_LANE_OPEN);
-    for (int i = 0; i < 100; i++)
-        assert_int_equal(lane_wait(&lane, lane_put(&lane, GM_OP_nop, 1)), GM_OK);
-    back_in_service(1);
-    assert_true(daemon_log_has(&child, "device_suspect device=0 worker=0 lane=1 position=2 op=? session="));
-    assert_int_equal(stats_u64(&child, "devices.0.submitted"), 150 + 5);
-    assert_int_equal(stats_u64(&child, "devices.0.failed"), 1);
-    assert_int_equal(stats_u64(&child, "devices.0.done"), 149 + 5);
-    assert_int_equal(stats_u64(&child, "ops.0.failed"), 1);
-    assert_int_equal(lane_close(c, &lane), GM_OK);
-    lane_unmap(&lane);
-    client_close(c);
-    assert_int_equal(daemon_stop(&child), 0);
-}
-
-static void lane_that_the_process_did_not_let_go_goes_with_it(void **state)
-{
-    (void)state;
-    struct gm_wire_request close_it = request_of(GM_METHOD_LANE_CLOSE);
+    struct gm_wire_request request = request_of(attach ? GM_METHOD_ARENA_ATTACH : GM_METHOD_ARENA_CREATE);
     struct gm_wire_response response;
-    struct lane lane;
-    daemon_start(&child, "once:grip", NULL);
-    struct client *c = client_open(&child, false);
-    assert_int_equal(lane_open(c, 0, 64, &lane), GM_OK);
-    close_it.u.lane_close.lane = lane.handle;
-    client_send(c, &close_it);
-    kill(daemon_device_pid(&child), SIGKILL); /* before it is asked again */
-    assert_true(client_receive(c, &response));
-    assert_false(response.failed);
-    back_in_service(1);
-    lane_unmap(&lane);
-    assert_int_equal(lane_open(c, 0, 64, &lane), GM_OK);
-    lane_unmap(&lane);
-    client_close(c);
-    assert_int_equal(daemon_stop(&child), 0);
-}
-
-static void sleeping_client_of_a_lane_is_woken_for_what_was_lost(void **state)
-{
-    (void)state;
-    struct lane lane;
-    daemon_start(&child, "once:hold", NULL);
-    struct client *c = client_open(&child, false);
-    assert_int_equal(lane_open(c, 0, 64, &lane), GM_OK);
-    const uint64_t position = lane_put(&lane, GM_OP_nop, 1);
-    gm_store16_sys(&lane.header->wait, (struct gm_granule){{0, 0, 1, 0}});
-    stats_wait(&child, "devices.0.started", 1);
-    kill(daemon_device_pid(&child), SIGKILL);
-    struct pollfd ready = {.fd = lane.wake, .events = POLLIN};
-    assert_int_equal(poll(&ready, 1, WAIT_MS), 1);
-    assert_int_equal(lane_wait(&lane, position), GM_EDEVICELOST);
-    back_in_service(1);
-    /* The next process counts on from what its client has read: with its own counts it would not wake it. */
-    lane_wait_state(&lane, GM_LANE_OPEN);
-    char bytes[64];
-    assert_true(read(lane.wake, bytes, sizeof bytes) > 0);
-    gm_store16_sys(&lane.header->wait, (struct gm_granule){{1, 0, 1, 0}});
-    assert_int_equal(poll(&ready, 1, 0), 0);
-    lane_put(&lane, GM_OP_nop, 1);
-    assert_int_equal(poll(&ready, 1, WAIT_MS), 1);
-    lane_unmap(&lane);
-    client_close(c);
-    assert_int_equal(daemon_stop(&child), 0);
-}
-
-static void many_losses_lose_nothing_that_was_not_started(void **state)
-{
-    (void)state;
-    /* The scribbling client harms itself alone. */
-    struct lane lane, scribbled;
-    uint64_t random = 7;
-    daemon_start(&child, "slow", NULL);
-    struct client *c = client_open(&child, false), *d = client_open(&child, false);
-    assert_int_equal(lane_open(c, 0, 64, &lane), GM_OK);
-    assert_int_equal(lane_open(d, 0, 64, &scribbled), GM_OK);
-    for (uint64_t round = 1; round <= 3; round++) {
-        for (int i = 0; i < 60; i++)
-            lane_put(&lane, GM_OP_nop, 1);
-        client_send_nops(c, 100);
-        for (uint64_t i = 0; i < scribbled.bytes / 8; i++) {
-            random ^= random << 13, random ^= random >> 7, random ^= random << 17;
-            ((uint64_t *)(void *)scribbled.memory)[i] = random;
-        }
-        sleep_ms(30);
-        kill(daemon_device_pid(&child), SIGKILL);
-        int lost = 0;
-        for (uint64_t p = lane.next - 60; p != lane.next; p++) {
-            const int status = lane_wait(&lane, p);
-            assert_true(status == GM_OK || status == GM_EDEVICELOST);
-            lost += status == GM_EDEVICELOST;
-        }
-        lost += 100 - client_receive_done(c, 100, GM_EDEVICELOST);
-        assert_true(lost <= 1); /* one thread: it was in one job, or between two */
-        stats_wait(&child, "devices.0.restarts", round);
+    if (attach) {
+        memcpy(request.u.arena_attach.name, name, strlen(name));
+    } else {
+        request.u.arena_create.bytes = 4096, request.u.arena_create.device_memory = device;
+        memcpy(request.u.arena_create.name, name, strlen(name));
     }
-    client_close(d);
-    assert_int_equal(lane_close(c, &lane), GM_OK);
-    stats_add_up(&child);
-    lane_unmap(&lane), lane_unmap(&scribbled);
+    client_call(c, &request, &response);
+    if (response.failed)
+        return (uint32_t)-response.problem.code; /* less than any handle */
+    return (uint32_t)response_u64(&response, "arena");
+}
+
+static void handles_on_named_arenas_follow_their_memory(void **state)
+{
+    (void)state;
+    char field[GM_FIELD_BYTES_MAX];
+    struct gm_wire_response response;
+    daemon_start(&child, "normal", NULL);
+    struct client *c = client_open(&child, false), *d = client_open(&child, false);
+    const uint32_t shared = named_of(c, "shared", false, false), device = named_of(c, "device", true, false);
+    const uint32_t shared_too = named_of(d, "shared", false, true), device_too = named_of(d, "device", true, true);
+    assert_int_equal(sum_of(d, device_too, field), GM_OK);
+    kill(daemon_device_pid(&child), SIGKILL);
+    stats_wait(&child, "devices.0.restarts", 1);
+    assert_int_equal(sum_of(c, shared, field), GM_OK);
+    assert_int_equal(sum_of(d, shared_too, field), GM_OK);
+    assert_int_equal(sum_of(c, device, field), GM_EDEVICELOST);
+    assert_int_equal(sum_of(d, device_too, field), GM_EDEVICELOST);
+    assert_int_equal(named_of(d, "device", true, true), -GM_EDEVICELOST);
+    struct gm_wire_request release = request_of(GM_METHOD_ARENA_REMOVE);
+    memcpy(release.u.arena_remove.name, "device", sizeof "device");
+    client_call(c, &release, &response);
+    assert_false(response.failed);
+    client_close(d), client_close(c);
+    stats_wait(&child, "daemon.arenas", 1); /* the shared one has its name still */
+    c = client_open(&child, false);
+    assert_int_equal(sum_of(c, named_of(c, "device", true, false), field), GM_OK);
+    assert_int_equal(sum_of(c, named_of(c, "shared", false, true), field), GM_OK);
     client_close(c);
+    assert_false(daemon_log_has(&child, "arena_drop"));
     assert_int_equal(daemon_stop(&child), 0);
 }
 
@@ -400,7 +321,7 @@ static void requests_wait_for_a_device_that_is_coming_back(void **state)
             close(c->passed[k]);
     }
     assert_int_equal(answered, 1);
-    back_in_service(1);
+    daemon_back(&child, 1);
     client_close(c);
     stats_wait(&child, "devices.0.lanes", 0);
     assert_int_equal(daemon_stop(&child), 0);
@@ -494,10 +415,7 @@ int main(void)
         CASE(unanswered_ping_ends_the_process),
         CASE(failure_to_start_again_counts_as_a_loss),
         CASE(shared_arenas_come_back_and_device_arenas_say_that_they_are_gone),
-        CASE(lane_loses_started_jobs_only_and_goes_on_by_itself),
-        CASE(lane_that_the_process_did_not_let_go_goes_with_it),
-        CASE(sleeping_client_of_a_lane_is_woken_for_what_was_lost),
-        CASE(many_losses_lose_nothing_that_was_not_started),
+        CASE(handles_on_named_arenas_follow_their_memory),
         CASE(requests_wait_for_a_device_that_is_coming_back),
         CASE(clients_may_leave_and_come_while_the_device_is_coming_back),
         CASE(sigterm_while_the_device_comes_back_ends_cleanly),

@@ -117,7 +117,7 @@ static struct options parse(int argc, char **argv)
             usage();
     }
     if (argc == 1)
-        o.small = true, o.seconds = 8, o.last = 6;
+        o.small = true, o.seconds = 8, o.last = 20;
     if (o.last == UINT64_MAX && o.seconds == 0)
         usage();
     return o;

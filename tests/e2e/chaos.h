@@ -55,6 +55,8 @@ enum death {
 struct client_plan {
     enum client_kind kind;
     uint32_t window, slots, threads; /* slots of its lane; 0: the library's choice */
+    enum gm_wait_strategy wait;
+    bool lane_only;
     enum death death;
     uint32_t death_round, death_action; /* the first round that it sees is 0 */
 };
@@ -191,6 +193,14 @@ struct figures {
 };
 /* False: no answer. */
 bool figures_get(struct gm_client *client, struct figures *figures);
+/* Named arenas. False: no answer. */
+#define NAMED_MAX 8u
+struct named {
+    uint32_t count;
+    uint64_t bytes, attached;
+    char name[NAMED_MAX][GM_NAME_BYTES_MAX];
+};
+bool figures_named(struct gm_client *client, struct named *named);
 /* What holds in every snapshot; earlier, when not NULL, is one of the same daemon. NULL, or what is wrong. */
 const char *figures_wrong(const struct figures *figures, const struct figures *earlier);
 

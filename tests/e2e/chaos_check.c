@@ -126,11 +126,17 @@ static void check_audit(struct runner *r)
 
 struct rest {
     uint64_t sessions, arenas, arena_bytes;
+    uint64_t attached; /* handles on named arenas, of which none lives between the rounds */
 };
 
 static struct rest expected_rest(const struct runner *r)
 {
     struct rest rest = {.sessions = 1};
+    struct named named;
+
+    if (!figures_named(r->observer, &named))
+        complain(r->world, "the daemon does not list its arenas");
+    rest.arenas = named.count, rest.arena_bytes = named.bytes, rest.attached = named.attached;
 
     for (uint32_t i = 0; i < CLIENTS_MAX; i++) {
         const struct ledger *const l = r->client[i];
@@ -155,7 +161,8 @@ static bool holders_left(const struct runner *r)
 static bool at_rest(struct runner *r, const struct figures *f)
 {
     const struct rest rest = expected_rest(r);
-    bool still = f->sessions == rest.sessions && f->arenas == rest.arenas && f->arena_bytes == rest.arena_bytes;
+    bool still = f->sessions == rest.sessions && f->arenas == rest.arenas && f->arena_bytes == rest.arena_bytes &&
+                 rest.attached == 0;
 
     for (uint32_t d = 0; d < f->devices; d++) {
         const bool doomed = r->world->doomed[d] == r->world->life;
@@ -173,9 +180,9 @@ static void complain_of_unrest(struct runner *r, const struct figures *f)
     complain(r->world,
              "no rest: sessions %" PRIu64 " instead of %" PRIu64 ", arenas %" PRIu64 " instead of %" PRIu64
              ", bytes %" PRIu64 " instead of %" PRIu64 ", device 0 %s depth %" PRIu64 ", device 1 %s depth %" PRIu64
-             ", forked children %d",
+             ", attached %" PRIu64 ", forked children %d",
              f->sessions, rest.sessions, f->arenas, rest.arenas, f->arena_bytes, rest.arena_bytes, f->device[0].state,
-             f->device[0].depth, f->device[1].state, f->device[1].depth, holders_left(r));
+             f->device[0].depth, f->device[1].state, f->device[1].depth, rest.attached, holders_left(r));
 }
 
 void check_quiet(struct runner *r)
@@ -214,6 +221,19 @@ void check_device_base(struct runner *r, const struct figures *f, uint32_t d)
     }
 }
 
+static void remove_named(struct runner *r)
+{
+    struct named named;
+
+    if (!figures_named(r->observer, &named))
+        complain(r->world, "the daemon does not list its arenas");
+    for (uint32_t i = 0; i < named.count; i++) {
+        const int rc = gm_arena_remove(r->observer, named.name[i], in_ms(WAIT_MS));
+        if (rc != GM_OK)
+            complain(r->world, "gm_arena_remove: %s", gm_status_name(rc));
+    }
+}
+
 void check_base(struct runner *r)
 {
     const struct gm_request nop = gm_request("nop", GM_NO_ELEMENT, 0);
@@ -222,14 +242,16 @@ void check_base(struct runner *r)
     struct figures f;
 
     check_quiet(r);
+    remove_named(r);
     do {
         runner_figures(r, &f);
         lanes = f.device[0].lanes + f.device[1].lanes;
         if (now_ms() > end_ms)
-            complain(r->world, "with no client left: %" PRIu64 " descriptors instead of %" PRIu64 ", %" PRIu64 " lanes",
-                     f.fds, r->base_fds, lanes);
+            complain(r->world, "with no client left: %" PRIu64 " descriptors instead of %" PRIu64 ", %" PRIu64
+                     " lanes, %" PRIu64 " arenas, %" PRIu64 " bytes", f.fds, r->base_fds, lanes, f.arenas,
+                     f.arena_bytes);
         sleep_ms(2);
-    } while (f.fds != r->base_fds || lanes != 0);
+    } while (f.fds != r->base_fds || lanes != 0 || f.arenas != 0 || f.arena_bytes != 0);
     for (uint32_t d = 0; d < f.devices; d++)
         check_device_base(r, &f, d);
     struct gm_client *const client = daemon_open(&r->daemon);

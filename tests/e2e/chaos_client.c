@@ -60,21 +60,14 @@ void record_answer(struct world *world, struct ledger *ledger, struct record *re
 
 /* ---- The connection ---- */
 
-static void set_lane(const struct client_plan *plan, struct gm_options *options)
-{
-#ifdef GM_NO_LANE
-    options->lane_slots = plan->kind == KIND_SOCKET || plan->kind == KIND_STATS ? GM_NO_LANE : plan->slots;
-#else
-    (void)plan, (void)options;
-#endif
-}
-
 static struct gm_client *try_open(struct world *world, const struct client_plan *plan, struct gm_failure *failure)
 {
-    struct gm_options options = {.socket = world->socket, .deadline_ns = in_ms(5000)};
+    const bool no_lane = plan->kind == KIND_SOCKET || plan->kind == KIND_STATS;
+    const struct gm_options options = {.socket = world->socket, .deadline_ns = in_ms(5000),
+                                       .lane_slots = no_lane ? GM_NO_LANE : plan->slots, .wait = plan->wait,
+                                       .lane_only = !no_lane && plan->lane_only};
     struct gm_client *client;
 
-    set_lane(plan, &options);
     const int rc = gm_open(&options, &client, failure);
     if (rc == GM_OK)
         return client;
@@ -215,6 +208,8 @@ static bool act(struct worker *w, struct rng *rng)
         return work_chain(w, rng);
     if (dice == 4)
         return work_hurried(w, rng);
+    if (dice == 5)
+        return work_named(w, rng);
     switch (plan->kind) {
     case KIND_LOOP:
         return work_units(w, rng, count, WAIT_LOOP);

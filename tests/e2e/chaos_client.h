@@ -54,9 +54,15 @@ void work_send(struct worker *worker, struct rng *rng, uint32_t count);
 /* The arena is there, or could not be. */
 bool work_ready(struct worker *worker);
 bool work_free_arenas(struct worker *worker);
+/* One job and its status, whatever that is. What explains the loss of it is as in lives_in. */
+int work_step(struct worker *worker, struct unit *unit, const struct record *lives_in);
 /* After the connection was closed. */
 void work_forget(struct worker *worker);
 /* What the library returned to a call that is no job. True: OK. False: a fault explains it. */
 bool work_call(struct worker *worker, const char *what, int status);
+
+
+/* chaos_named.c: a named arena is made, read through a handle of its own, or taken away. */
+bool work_named(struct worker *worker, struct rng *rng);
 
 #endif

@@ -87,6 +87,30 @@ bool figures_get(struct gm_client *client, struct figures *figures)
     return good && figures->devices != 0;
 }
 
+bool figures_named(struct gm_client *client, struct named *named)
+{
+    msgpack_unpacked unpacked;
+    void *bytes;
+    size_t size, at = 0;
+
+    memset(named, 0, sizeof *named);
+    if (gm_arena_list(client, in_ms(WAIT_MS), &bytes, &size) != GM_OK)
+        return false;
+    msgpack_unpacked_init(&unpacked);
+    const bool good = msgpack_unpack_next(&unpacked, bytes, size, &at) == MSGPACK_UNPACK_SUCCESS;
+    const msgpack_object *const list = good ? member(&unpacked.data, "arenas") : NULL;
+    for (uint32_t i = 0; list != NULL && list->type == MSGPACK_OBJECT_ARRAY && i < list->via.array.size; i++) {
+        named->bytes += number(&list->via.array.ptr[i], "bytes");
+        named->attached += number(&list->via.array.ptr[i], "attached");
+        if (named->count < NAMED_MAX)
+            text(&list->via.array.ptr[i], "name", named->name[named->count], sizeof named->name[0]);
+        named->count++;
+    }
+    msgpack_unpacked_destroy(&unpacked);
+    gm_free(bytes);
+    return list != NULL && named->count <= NAMED_MAX;
+}
+
 const char *figures_wrong(const struct figures *f, const struct figures *earlier)
 {
     static _Thread_local char words[300];

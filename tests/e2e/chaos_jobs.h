@@ -32,6 +32,7 @@ struct task {
 #define CELL_ELEMENTS 1536u
 #define CELL_GUARD    64u
 #define CELL_BYTES(elements) (2u * ((uint64_t)(elements)*8u + CELL_GUARD))
+#define CELL CELL_BYTES(CELL_ELEMENTS)
 
 /* Any op and type that goes together; faults only where offsets are the client's, in arenas. */
 void task_draw(struct task *task, struct rng *rng, uint32_t elements_max, bool in_arena);

@@ -165,4 +165,6 @@ void plan_client(const struct plan *plan, uint32_t slot, uint32_t incarnation, s
         client->death = DEATH_NONE;
     client->death_round = random_below(&rng, 2);
     client->death_action = random_below(&rng, 4);
+    client->wait = random_one_in(&rng, 2) ? GM_WAIT_SPIN_THEN_SLEEP : (enum gm_wait_strategy)random_below(&rng, 3);
+    client->lane_only = random_one_in(&rng, 4);
 }

@@ -14,7 +14,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define CELL       CELL_BYTES(CELL_ELEMENTS)
 #define SLOTS_HERE 64u
 
 enum { KEY_RAW = 20 };

@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CELL CELL_BYTES(CELL_ELEMENTS)
 
 static uint32_t slot_of(const struct worker *w, const struct unit *u)
 {
@@ -219,10 +218,15 @@ static uint32_t pick(struct rng *rng, const bool open[WINDOW_MAX], uint32_t sent
     return at;
 }
 
+static bool is_late(uint64_t start_ms)
+{
+    return now_ms() - start_ms > WAIT_MS - WAIT_MS / 8u;
+}
+
 /* An answer that comes with the deadline was there before, and its waiter was not woken. */
 static void see_time(struct worker *w, const struct unit *u, uint64_t start_ms)
 {
-    if (now_ms() - start_ms > WAIT_MS - WAIT_MS / 8u)
+    if (is_late(start_ms))
         complain(w->world, "client %u.%u: job %u (%s) was answered only at its deadline", w->ledger->slot,
                  w->ledger->incarnation, (uint32_t)(u->record - w->ledger->record), gm_op_name(u->task.op));
 }
@@ -317,8 +321,11 @@ static bool run_unit(struct worker *w, struct unit *u)
     const uint64_t start_ms = now_ms();
     struct gm_result result;
 
+    int status;
+
     write_down(w, u);
-    const int status = gm_run(w->link->client, &u->request, in_ms(WAIT_MS), &result);
+    while ((status = gm_run(w->link->client, &u->request, in_ms(WAIT_MS), &result)) == GM_EBUSY && !is_late(start_ms))
+        sleep_ms(1); /* other threads fill the lane */
     const bool fault = explained(w->world, u->record, status);
     const char *const wrong = fault ? NULL : task_wrong(&u->task, status, result.value.u64);
     if (wrong != NULL && !(status == GM_OK && w->world->ending >= u->record->life)) /* TODO F5 */
@@ -388,23 +395,24 @@ bool work_hurried(struct worker *w, struct rng *rng)
 
 /* ---- Device memory ---- */
 
-static int chain_step(struct worker *w, struct unit *u)
+int work_step(struct worker *w, struct unit *u, const struct record *lives_in)
 {
-    const struct record *const made = &w->device_made;
-
     u->job = (struct gm_job){.user = u};
     u->request.device = GM_DEVICE_ANY;
-    u->record = record_new(w->world, w->ledger, u->task.op, w->link->life, (int)w->device_index);
-    memcpy(u->record->repaired, made->repaired, sizeof made->repaired);
+    u->record = record_new(w->world, w->ledger, u->task.op, w->link->life, (int)lives_in->device - 1);
+    memcpy(u->record->repaired, lives_in->repaired, sizeof lives_in->repaired);
     u->record->state = RECORD_SENDING;
-    int status = gm_submit(w->link->client, &u->request, &u->job);
+    const uint64_t start_ms = now_ms();
+    int status;
+    while ((status = gm_submit(w->link->client, &u->request, &u->job)) == GM_EBUSY && !is_late(start_ms))
+        sleep_ms(1);
     if (status != GM_OK) {
         u->record->state = RECORD_REFUSED;
     } else {
         u->record->state = RECORD_ACCEPTED;
         status = gm_wait(w->link->client, &u->job, in_ms(WAIT_MS));
         if (status == GM_ETIMEDOUT)
-            complain(w->world, "client %u: a job on device memory was not answered", w->ledger->slot);
+            complain(w->world, "client %u: a job of a chain was not answered", w->ledger->slot);
         record_answer(w->world, w->ledger, u->record, status);
     }
     if (status == GM_ECLOSED)
@@ -421,7 +429,7 @@ static bool chain_copy(struct worker *w, bool up)
     u->request = gm_request("copy", GM_U8, CELL);
     u->request.in[0] = gm_in_arena(up ? w->arena : w->device, 0, CELL);
     u->request.out[0] = gm_in_arena(up ? w->device : w->arena, 0, CELL);
-    const int status = chain_step(w, u);
+    const int status = work_step(w, u, &w->device_made);
     if (status == GM_OK)
         return true;
     if (!explained(w->world, u->record, status))
@@ -469,7 +477,7 @@ static bool chain_links(struct worker *w, struct rng *rng)
     u->request.out[0].arena = task_outputs(&u->task) != 0 ? w->device : NULL;
     if (!chain_copy(w, true))
         return false;
-    const int status = chain_step(w, u);
+    const int status = work_step(w, u, &w->device_made);
     if (explained(w->world, u->record, status))
         return false;
     if (status == GM_OK)

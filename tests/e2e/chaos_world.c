@@ -76,6 +76,7 @@ bool explained(struct world *world, const struct record *record, int status)
     switch (status) {
     case GM_ECANCELLED:
         return (record->flags & RECORD_CANCELLED) != 0;
+    case GM_ETIMEDOUT: /* of a request that the daemon handed to a device process that stands still */
     case GM_EDEVICELOST:
         return lost(world, record, 0) || lost(world, record, 1);
     case GM_ECLOSED:

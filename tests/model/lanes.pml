@@ -127,8 +127,12 @@
 
 /* The bounds, in turns that were over: a look everywhere in all rounds, and a turn for each lane; a look everywhere, and
  * what was loaded before. */
+#ifndef OLDEST_JOB
 #define OLDEST_JOB (WINDOWS * GAP + LANES)
+#endif
+#ifndef OLDEST_WAKE
 #define OLDEST_WAKE (WINDOWS + 1)
+#endif
 
 #define OK 1
 #define REFUSED 2

@@ -85,6 +85,12 @@ inline issue_others()
 # define WAKE_TOLD(l, k) WAKE_DUE(l, f_reaped[k])
 # define SEEN(l, k) skip
 #endif
+#ifdef MUT_READY_LATE
+# define NOT_AIMED(l) true
+#else
+# define NOT_AIMED(l) ((l) != f_lane)
+#endif
+
 /* gm_poll_any, gm_poll_complete, gm_poll_sweep: what came with the last look. */
 inline poll()
 {
@@ -97,7 +103,7 @@ inline poll()
     :: k < SWEEP ->
         x = sweep + k;
         if
-        :: OPEN(x) && f_side[k] && x != f_lane && (row[x].strikes < STRIKES || LOOK_AGAIN) ->
+        :: OPEN(x) && f_side[k] && NOT_AIMED(x) && (row[x].strikes < STRIKES || LOOK_AGAIN) ->
             ready[x] = true;
             swept = true
         :: else
@@ -318,6 +324,8 @@ inline park_flag(up)
 #endif
 
 #define TOUCH_OPEN(l) assert(!row[l].open || !released || (l) != CLOSED_LANE)
+#define FRESH job_age[0] = 0; wake_age[0] = 0; job_age[LANES - 1] = 0; wake_age[LANES - 1] = 0 /* after a sleep */
+
 /* First the flags, then the last look at lanes, sleepers, admin lane and inbox (with a store-load fence between, as in the
  * client): one of the two sides sees the other. The flags are down again before the next turn. */
 inline park()
@@ -338,18 +346,20 @@ inline park()
 #endif
 end_asleep:
         (doorbell);
-        doorbell = false
-    :: else -> found = false
-    fi;
-    park_flag(false);
-    atomic { aim(); issue() };
-    issue_others()
+        doorbell = false;
+        park_flag(false);
+        atomic { FRESH; aim(); issue() };
+        issue_others()
+    :: else ->
+        park_flag(false);
+        found = false
+    fi
 }
 
 /* Something has come, seen or not. Otherwise all turns are alike, and the dispatcher stands still. */
 #define COME(l) (OPEN(l) && (BEGUN(l) || DUE(l)))
 #define TELLS (COME(0) || (LANES > 1 && COME(1)) || (LANES > 2 && COME(2)) || inbox != 0 || admin_op != 0)
-#define LOADED_OF(k) (f_side[k] || f_armed[k])
+#define LOADED_OF(k) (f_side[k] || (f_armed[k] && OPEN(sweep + k) && WAKE_DUE(sweep + k, f_reaped[k])))
 #define LOADED (f_first || LOADED_OF(0) || (SWEEP > 1 && LOADED_OF(SWEEP - 1)) || f_inbox != 0 || f_admin != 0)
 #define PARK_FINDS(l) (PARK_WHOLE(l) || PARK_DUE(l))
 #define KEPT_AWAKE (PARK_FINDS(0) || (LANES > 1 && PARK_FINDS(1)) || (LANES > 2 && PARK_FINDS(2)))
