@@ -81,7 +81,9 @@ static void end_by_state(struct gm_client *client, struct gm_lane *lane, uint32_
     snprintf(text, sizeof text, "%s%s%s",
              state == GM_LANE_LOST ? "the device is out of service" : "the daemon closed the lane",
              reason != GM_OK ? ": " : "", reason != GM_OK ? gm_strerror(reason) : "");
-    gm__lane_end(client, lane, state == GM_LANE_LOST ? GM_EDEVICELOST : GM_ECLOSED, text);
+    /* A drain finishes what was accepted: what is left here was not. */
+    gm__lane_end(client, lane,
+                 state == GM_LANE_LOST ? GM_EDEVICELOST : reason == GM_EDRAINING ? GM_EDRAINING : GM_ECLOSED, text);
 }
 
 uint32_t gm__lane_reap(struct gm_client *client, struct gm_lane *lane)

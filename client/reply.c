@@ -34,17 +34,23 @@ static uint64_t optional(const struct gm_wire_response *response, const char *ke
     return gm_wire_result_u64(response, key, &value, &ignored) == GM_OK ? value : otherwise;
 }
 
+/* The device whose memory an arena is, or GM_DEVICES_MAX: it is shared, and a descriptor came with its frame. Frames
+ * may arrive together, so whoever takes a descriptor that is not his takes somebody else's. */
+static uint64_t device_of(const struct gm_wire_response *response)
+{
+    return optional(response, "device", GM_DEVICES_MAX);
+}
+
 static void take_arena(struct gm_client *client, struct gm_call *call, const struct gm_wire_response *response)
 {
-    struct gm_problem ignored;
-    char kind[16] = "";
+    const uint64_t device = device_of(response);
 
     require(call, response, "arena", &call->u.arena.handle);
     require(call, response, "bytes", &call->u.arena.bytes);
-    (void)gm_wire_result_text(response, "kind", kind, sizeof kind, &ignored);
-    call->u.arena.memory = strcmp(kind, "device") == 0 ? GM_MEMORY_DEVICE : GM_MEMORY_SHARED;
-    const uint64_t device = optional(response, "device", GM_DEVICES_MAX);
+    call->u.arena.memory = device < GM_DEVICES_MAX ? GM_MEMORY_DEVICE : GM_MEMORY_SHARED;
     call->u.arena.device = device < GM_DEVICES_MAX ? (int)device : ARENA_SOMEWHERE;
+    if (device < GM_DEVICES_MAX)
+        return;
     gm__conn_take_fds(client, call->fds, 1);
     if (call->problem.code == GM_OK && call->fds[0] == FD_LOST)
         gm_problem_set(&call->problem, GM_EFDS, "", "no room for the descriptor of the arena");
@@ -103,9 +109,13 @@ static void return_arena(struct gm_client *client, const struct gm_wire_response
     uint64_t arena = 0;
     int fd;
 
-    gm__conn_take_fds(client, &fd, 1);
-    gm__close_fds(&fd, 1);
-    if (response->failed || gm_wire_result_u64(response, "arena", &arena, &problem) != GM_OK)
+    if (response->failed)
+        return;
+    if (device_of(response) == GM_DEVICES_MAX) {
+        gm__conn_take_fds(client, &fd, 1);
+        gm__close_fds(&fd, 1);
+    }
+    if (gm_wire_result_u64(response, "arena", &arena, &problem) != GM_OK)
         return;
     request.u.arena_free.arena = (uint32_t)arena;
     (void)gm__post(client, &request, SLOT_ORPHAN);
@@ -118,9 +128,11 @@ static void return_lane(struct gm_client *client, const struct gm_wire_response 
     uint64_t lane = 0;
     int fds[GM_FDS_PER_FRAME_MAX];
 
+    if (response->failed)
+        return;
     gm__conn_take_fds(client, fds, GM_FDS_PER_FRAME_MAX);
     gm__close_fds(fds, GM_FDS_PER_FRAME_MAX);
-    if (!response->failed && gm_wire_result_u64(response, "lane", &lane, &problem) == GM_OK)
+    if (gm_wire_result_u64(response, "lane", &lane, &problem) == GM_OK)
         gm__lane_return(client, lane);
 }
 

@@ -82,7 +82,7 @@ int gm_accept_start(struct gm_daemon *d)
 {
     static const mode_t modes[2] = {0660, 0600};
     char path[GM_SOCKET_PATH_MAX + sizeof GM_ADMIN_SUFFIX], error[GM_SOCKET_ERROR];
-    for (int i = 0; i < 2; i++) {
+    for (int i = 1; i >= 0; i--) { /* whoever waits for the public socket finds the other one there too */
         snprintf(path, sizeof path, "%s%s", d->config.socket, i == 1 ? GM_ADMIN_SUFFIX : "");
         if (gm_socket_listen(&d->server.socket[i], path, modes[i], error) != GM_OK) {
             gm_server_failed(d, error);

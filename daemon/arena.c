@@ -111,7 +111,8 @@ static void gm_arena_punched(uv_work_t *work, int status)
 
 static void gm_arena_give_back(struct gm_arena *arena)
 {
-    if (arena->fd < 0) {
+    /* When the daemon ends, its clients may still read their results; the memory goes with the last of them. */
+    if (arena->fd < 0 || arena->daemon->phase >= GM_PHASE_FINISHING) {
         gm_arena_release(arena);
         return;
     }

@@ -129,7 +129,7 @@ struct gm_device {
     uint32_t queued;
 
     /* watchdog */
-    bool ping_waits, unresponsive_logged, kill_sent;
+    bool ping_waits, ping_failed, unresponsive_logged, kill_sent;
     uint64_t ping_sent_ns, ping_answered_ns;
 
     /* counters */

@@ -125,7 +125,7 @@ int gm_launch(struct gm_device *v)
 {
     char path[GM_PATH_BYTES];
     int pair[2] = {-1, -1};
-    v->got_ready = v->ended = v->ping_waits = v->unresponsive_logged = v->kill_sent = false;
+    v->got_ready = v->ended = v->ping_waits = v->ping_failed = v->unresponsive_logged = v->kill_sent = false;
     v->exited = true;
     v->control_poll.data = v->wake_poll.data = v->process.data = NULL;
     if (!gm_config_program(&v->daemon->config, v->config.backend, path, sizeof path)) {

@@ -7,6 +7,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +20,9 @@
 #include "errors.h"
 
 #define GM_SOCKET_BACKLOG ((int)GM_SESSIONS_MAX)
+/* A child needs milliseconds from its fork to its exec; on a machine that is short of processors, more. */
+#define GM_LOCK_TRIES  60u
+#define GM_LOCK_TRY_US 50000u
 
 static int gm_socket_parent(const char *path, char *error)
 {
@@ -45,10 +50,21 @@ static int gm_socket_held(int fd, const char *path, char *error)
     return GM_EBUSY;
 }
 
+/* Whether the process that holds the lock is dead: then a child of it does, between its fork and its exec, where the
+ * descriptor is closed. */
+static bool gm_socket_orphaned(int fd)
+{
+    char pid[16] = "";
+    const ssize_t got = pread(fd, pid, sizeof pid - 1, 0);
+    const long owner = got > 0 ? strtol(pid, NULL, 10) : 0;
+    return owner > 0 && kill((pid_t)owner, 0) != 0 && errno == ESRCH;
+}
+
 int gm_socket_lock(const char *path, char error[GM_SOCKET_ERROR])
 {
     char lock[GM_SOCKET_PATH_MAX + sizeof GM_LOCK_SUFFIX], pid[16];
     struct stat mine, there;
+    uint32_t tries = 0;
     int status = gm_socket_parent(path, error);
     if (status != GM_OK)
         return status;
@@ -60,6 +76,11 @@ int gm_socket_lock(const char *path, char error[GM_SOCKET_ERROR])
             return GM_ESYSTEM;
         }
         if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+            if (errno == EWOULDBLOCK && gm_socket_orphaned(fd) && tries++ < GM_LOCK_TRIES) {
+                close(fd);
+                usleep(GM_LOCK_TRY_US);
+                continue;
+            }
             status = errno == EWOULDBLOCK ? gm_socket_held(fd, path, error) : GM_ESYSTEM;
             if (status == GM_ESYSTEM)
                 snprintf(error, GM_SOCKET_ERROR, "cannot lock %s: %s", lock, strerror(errno));

@@ -14,8 +14,11 @@ static void gm_pinged(struct gm_device *v, const struct gm_control *reply, void 
 {
     (void)context, (void)tag;
     v->ping_waits = false;
-    if (reply == NULL || reply->status != GM_OK)
+    if (reply == NULL || reply->status != GM_OK) {
+        v->ping_failed = true; /* the process lives, and what it serves does not: the age goes on */
         return;
+    }
+    v->ping_failed = false;
     v->ping_answered_ns = gm_now_ns();
     if (v->state == GM_DEVICE_UNRESPONSIVE) {
         v->state = GM_DEVICE_UP;
@@ -38,8 +41,10 @@ static void gm_watchdog_ping(struct gm_device *v, uint64_t now)
     if (!v->ping_waits) {
         struct gm_control ping = {.type = GM_CONTROL_PING};
         v->ping_waits = gm_device_request(v, &ping, -1, gm_pinged, NULL, 0) == GM_OK;
-        v->ping_sent_ns = now;
-        return;
+        if (!v->ping_failed) {
+            v->ping_sent_ns = now;
+            return;
+        }
     }
     const uint64_t age_ms = (now - v->ping_sent_ns) / 1000000u;
     if (age_ms > times->ping_kill_ms) {

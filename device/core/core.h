@@ -161,6 +161,7 @@ struct __attribute__((aligned(16))) gm_disp {
     uint32_t hot, round;              /* lane + 1 served last; lane that last had its turn among those that are ready */
     uint32_t sweep;                   /* first lane of the next look at all lanes */
     uint32_t refused_status;          /* of the last descriptor that was refused */
+    uint32_t refused_cancelled;       /* of this turn's: cancelled before they were taken, which is nobody's fault */
     uint32_t waited;                  /* in this turn a job could not have what it needs */
     uint32_t stopping, asleep;              /* stopping: a STOP descriptor was read and its tickets are not out yet */
     uint32_t pieces, pieces_out;

@@ -186,9 +186,11 @@ GM_DEV void gm_lane_shut(struct gm_disp *d, uint32_t lane_index)
 GM_DEV void gm_start_abuse(struct gm_disp *d, uint32_t lane_index, uint32_t started, uint32_t refused)
 {
     struct gm_lane_row *lane = &d->lane[lane_index];
+    const uint32_t cancelled = d->refused_cancelled, rejected = refused - cancelled;
     d->counters.lane_submitted += started + refused;
-    d->counters.lane_rejected += refused;
-    lane->refused_run = started != 0 ? 0 : lane->refused_run + refused;
+    d->counters.lane_rejected += rejected;
+    d->counters.lane_cancelled += cancelled;
+    lane->refused_run = started != 0 ? 0 : lane->refused_run + rejected;
     if (lane->refused_run < GM_LANE_ABUSE_MAX || lane->shut != 0)
         return;
     gm_lane_shut(d, lane_index);
@@ -262,6 +264,7 @@ GM_DEV_CALL uint64_t gm_start_chunk(const struct gm_core *core, struct gm_disp *
         gm_complete_refused(lane, lane->head + k, v.status);
     if (refuse && gm_lowest_one(refusals) == gm_lane_id())
         d->refused_status = (uint32_t)v.status;
+    const uint32_t cancelled = gm_count_ones(gm_ballot(refuse && v.status == GM_ECANCELLED));
     if (start) {
         index = d->free_entry[d->free_entries - 1u - rank];
         generation = gm_start_entry(core, d, lane, &job, index, pool_offset, v.want);
@@ -281,6 +284,7 @@ GM_DEV_CALL uint64_t gm_start_chunk(const struct gm_core *core, struct gm_disp *
     if (gm_lane_id() == 0) {
         d->free_entries -= started;
         d->credit -= used;
+        d->refused_cancelled += cancelled;
     }
     gm_syncwarp();
     return gm_tally(taken, started, refused, tickets);
@@ -299,6 +303,7 @@ GM_DEV_CALL uint64_t gm_start_single(const struct gm_core *core, struct gm_disp 
         if (first && v.answered) {
             gm_complete_refused(lane, lane->head, v.status);
             d->refused_status = (uint32_t)v.status;
+            d->refused_cancelled = v.status == GM_ECANCELLED;
         }
         return gm_tally(1, 0, v.answered ? 1u : 0u, 0);
     }

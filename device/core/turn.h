@@ -278,7 +278,7 @@ GM_DEV void gm_turn_land(struct gm_disp *d, const struct gm_fetch *f, uint32_t c
 {
     if (gm_lane_id() == 0) {
         d->now_ns = gm_now_ns();
-        d->waited = 0;
+        d->waited = d->refused_cancelled = 0;
     }
     gm_poll_land(d, f, complete);
 }

@@ -2,13 +2,17 @@
  *
  * The ring itself: whatever the sizes, the order of answers and the moment at which the device looks, every job is read
  * once, in order, whole, and answered once; and one long job does not hold up what comes behind it where slots may be
- * skipped. The device is the test, so a seed repeats a run.
+ * skipped; a job is written so that a device may look at any moment. The device is the test, so a seed repeats a run.
  */
 #include "lane_peer.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 static struct lane_peer p;
 static struct gm_client *client;
@@ -113,6 +117,96 @@ static void skips_are_only_written_in_front_of_a_job(void **state)
     assert_int_equal(GM_OK, gm_submit(client, &narrow, &jobs[2]));
     fake_do(&p.lane[0], 0);
     assert_int_equal(GM_OK, gm_wait(client, &jobs[2], in_ms(20000)));
+    end();
+}
+
+/* ---- At the moment of a store ---- */
+
+static uint8_t *guarded; /* a page of descriptors, as the client has it */
+static bool first_half_was_there;
+
+/* The device looks at the lane once more, finds nothing, and sleeps; then the store is done. */
+static void on_store(int signal, siginfo_t *info, void *context)
+{
+    (void)signal, (void)info, (void)context;
+    const struct fake_lane *const lane = &p.lane[0];
+    const uint64_t last = (uint64_t)4096 / sizeof(struct gm_desc_slot) - 1u;
+
+    first_half_was_there = gm_load_relaxed_sys_u32(&lane->sq[last].g[0].w[3]) == gm_lap(last, lane->slots_log2);
+    gm_store_relaxed_sys_u32(&lane->header->asleep, 1);
+    if (mprotect(guarded, 4096, PROT_READ | PROT_WRITE) != 0)
+        abort();
+}
+
+/* The client's own mapping of the lane: there are two in this process, and the other one is the test's. */
+static uint8_t *mapping_of_the_client(void)
+{
+    FILE *const maps = fopen("/proc/self/maps", "r");
+    unsigned long long from, inode;
+    uint8_t *found = NULL;
+    char line[512];
+    struct stat st;
+
+    assert_non_null(maps);
+    assert_int_equal(0, fstat(p.lane[0].memory_fd, &st));
+    while (fgets(line, sizeof line, maps) != NULL)
+        if (sscanf(line, "%llx-%*x %*s %*x %*s %llu", &from, &inode) == 2 && inode == (unsigned long long)st.st_ino &&
+            (uint8_t *)(uintptr_t)from != (uint8_t *)p.lane[0].header)
+            found = (uint8_t *)(uintptr_t)from;
+    fclose(maps);
+    assert_non_null(found);
+    return found;
+}
+
+/* The next store to a page of descriptors calls on_store, once. */
+static void guard(uint64_t page, struct sigaction *before)
+{
+    struct sigaction action = {.sa_sigaction = on_store, .sa_flags = SA_SIGINFO | SA_RESETHAND};
+
+    guarded = mapping_of_the_client() + gm_lane_sq_offset() + page * 4096;
+    assert_int_equal(0, sigaction(SIGSEGV, &action, before));
+    assert_int_equal(0, mprotect(guarded, 4096, PROT_READ));
+}
+
+static uint64_t rings(void)
+{
+    uint64_t rung = 0;
+
+    return read(p.lane[0].doorbell_fd, &rung, sizeof rung) == sizeof rung ? rung : 0;
+}
+
+static void device_that_falls_asleep_as_a_job_is_written_is_rung_for(void **state)
+{
+    struct gm_job job = {0};
+    struct sigaction before;
+
+    (void)state;
+    begin(16, 0, false);
+    const struct gm_request request = request_of(1, false);
+    guard(0, &before);
+    assert_int_equal(GM_OK, gm_submit(client, &request, &job));
+    sigaction(SIGSEGV, &before, NULL);
+    assert_int_equal(1, gm_load_relaxed_sys_u32(&p.lane[0].header->asleep));
+    assert_int_equal(1, rings());
+    end();
+}
+
+static void second_half_is_written_before_the_first(void **state)
+{
+    static struct gm_job jobs[64];
+    struct sigaction before;
+
+    (void)state;
+    begin(128, 0, false); /* two pages: the wide one lies across */
+    const struct gm_request narrow = request_of(1, false), wide = request_of(7, true);
+    memset(jobs, 0, sizeof jobs);
+    for (int i = 0; i < 63; i++)
+        assert_int_equal(GM_OK, gm_submit(client, &narrow, &jobs[i]));
+    guard(1, &before);
+    assert_int_equal(GM_OK, gm_submit(client, &wide, &jobs[63]));
+    sigaction(SIGSEGV, &before, NULL);
+    assert_int_equal(1, rings()); /* the store was seen */
+    assert_false(first_half_was_there);
     end();
 }
 
@@ -236,7 +330,8 @@ static void every_job_is_read_once_and_answered_once(void **state)
             answer_some(&r);
             take_some(&r);
         }
-        while (r.taken < r.submitted) {
+        for (uint32_t step = 0; r.taken < r.submitted; step++) {
+            assert_true(step < 100000);
             read_some(&r);
             answer_some(&r);
             take_some(&r);
@@ -254,6 +349,8 @@ int main(void)
         cmocka_unit_test(one_long_job_holds_nothing_up),
         cmocka_unit_test(without_skips_the_lane_waits_for_the_oldest),
         cmocka_unit_test(skips_are_only_written_in_front_of_a_job),
+        cmocka_unit_test(device_that_falls_asleep_as_a_job_is_written_is_rung_for),
+        cmocka_unit_test(second_half_is_written_before_the_first),
         cmocka_unit_test(every_job_is_read_once_and_answered_once),
     };
 

@@ -46,6 +46,12 @@ static void granules_of_other_laps_answer_nothing(void **state)
         assert_int_equal(GM_OK, gm_poll(client));
         assert_int_equal(GM_EAGAIN, gm_job_status(&jobs[0]));
     }
+    for (uint32_t bit = 0; bit < 32; bit++) {
+        const uint32_t lap = 1u ^ 1u << bit;
+        fake_answer(&p.lane[0], position + 8 * ((uint64_t)lap - 1), 0, GM_OK, 1);
+        assert_int_equal(GM_OK, gm_poll(client));
+        assert_int_equal(GM_EAGAIN, gm_job_status(&jobs[0]));
+    }
     fake_answer(&p.lane[0], position, 0, GM_OK, 1);
     assert_int_equal(GM_OK, gm_wait(client, &jobs[0], in_ms(20000)));
     end();

@@ -139,7 +139,7 @@ static void daemon_that_does_not_answer_times_out(void **state)
     const struct gm_options soon = {.socket = peer.path, .deadline_ns = in_ms(50)};
     const uint64_t start_ns = gm_now_ns();
     assert_int_equal(GM_ETIMEDOUT, gm_open(&soon, &client, &failure));
-    assert_in_range(gm_now_ns() - start_ns, 45000000u, 5000000000u);
+    assert_in_range(gm_now_ns() - start_ns, 45000000u, 20000000000u);
     setenv("GRIDMILL_SOCKET", peer.path, 1);
     assert_int_equal(GM_ETIMEDOUT, gm_open(&options, &client, &failure));
     unsetenv("GRIDMILL_SOCKET");

@@ -61,7 +61,7 @@ static void deadline_leaves_the_job_pending_and_it_can_be_waited_for_again(void 
     assert_int_equal(GM_OK, gm_submit(client, &request, &job));
     const uint64_t start_ns = gm_now_ns();
     assert_int_equal(GM_ETIMEDOUT, gm_wait(client, &job, in_ms(30)));
-    assert_in_range(gm_now_ns() - start_ns, 30000000u, 5000000000u);
+    assert_in_range(gm_now_ns() - start_ns, 30000000u, 20000000000u);
     assert_int_equal(GM_ETIMEDOUT, gm_wait(client, &job, 0));
     assert_int_equal(GM_EAGAIN, gm_job_status(&job));
     assert_int_equal(GM_EINVAL, gm_submit(client, &request, &job));
@@ -122,12 +122,14 @@ static void signals_neither_end_nor_lengthen_a_wait(void **state)
     assert_int_equal(GM_OK, gm_submit(client, &request, &job));
     sigaction(SIGALRM, &action, NULL);
     setitimer(ITIMER_REAL, &often, NULL);
-    const uint64_t start_ns = gm_now_ns();
-    assert_int_equal(GM_ETIMEDOUT, gm_wait(client, &job, in_ms(60)));
-    const uint64_t took_ns = gm_now_ns() - start_ns;
+    alarms = 0;
+    for (const uint64_t end_ns = in_ms(20000); alarms <= 2;) { /* a busy machine makes few of many alarms */
+        const uint64_t start_ns = gm_now_ns();
+        assert_true(start_ns < end_ns);
+        assert_int_equal(GM_ETIMEDOUT, gm_wait(client, &job, in_ms(60)));
+        assert_in_range(gm_now_ns() - start_ns, 60000000u, 20000000000u);
+    }
     setitimer(ITIMER_REAL, &never, NULL);
-    assert_in_range(took_ns, 60000000u, 5000000000u);
-    assert_true(alarms > 2);
     gm_close(client);
     assert_int_equal(GM_ECLOSED, gm_job_status(&job));
     close(go[1]);

@@ -24,9 +24,10 @@ static const uint32_t nop[GM_DESC_WORDS] = {GM_OP_nop};
 
 static struct served device;
 
-/* The CPU's, but unmapping wants a stop; counts starts, and may fail to map. */
+/* The CPU's, but unmapping wants a stop; counts starts, and may fail to map; whom it would wake is kept. */
 static struct gm_backend strict;
 static uint32_t starts, unmapped_while_running, unmaps, fail_maps;
+static int wake_fd[GM_LANE_TABLE];
 
 static int strict_start(struct gm_device *d, char *text)
 {
@@ -47,6 +48,11 @@ static int strict_unmap(struct gm_device *d, void *host, uint64_t bytes, char *t
     unmapped_while_running += gm_backend_cpu.running(d);
     return gm_backend_cpu.unmap(d, host, bytes, text);
 }
+static void strict_lane_wake(struct gm_device *d, uint32_t lane, int fd)
+{
+    wake_fd[lane] = fd;
+    gm_backend_cpu.lane_wake(d, lane, fd);
+}
 
 static void open_strict(uint32_t workers)
 {
@@ -56,6 +62,7 @@ static void open_strict(uint32_t workers)
     strict.start = strict_start;
     strict.map = strict_map;
     strict.unmap = strict_unmap;
+    strict.lane_wake = strict_lane_wake;
     strict.unmap_needs_stop = true;
     starts = unmapped_while_running = unmaps = fail_maps = 0;
     served_open(&device, &strict, workers);
@@ -240,7 +247,9 @@ static void drop_is_answered_when_a_stop_has_let_go_of_the_memory(void **state)
         served_lane_make(&device, &lane, 4, 3, 0);
         assert_int_equal(served_lane_add(&lane), GM_OK);
         lane_works(&lane);
+        assert_true(wake_fd[4] >= 0);
         assert_int_equal(served_lane_drop(&lane), GM_OK);
+        assert_int_equal(wake_fd[4], -1); /* closed now: the number may soon be another file's */
         assert_int_equal(unmaps, 2u * round - 1u);
         assert_int_equal(served_arena_drop(&device, &arena), GM_OK);
         assert_int_equal(unmaps, 2u * round);

@@ -197,6 +197,26 @@ static void half_a_wide_descriptor_keeps_nobody_awake(void **state)
     rig_close(&rig);
 }
 
+/* The lane that is looked at in every turn is nothing that the sweep finds. */
+static void half_a_descriptor_in_the_hot_lane_is_no_work(void **state)
+{
+    (void)state;
+    struct rig rig;
+    uint32_t words[GM_DESC_WORDS];
+    open_lanes(&rig, 2);
+    rig_words(words, GM_OP_fill, GM_DTYPE_u32, GM_FLAG_WIDE, 16);
+    rig_buffer(words, 0, ARENA, 0);
+    gm_desc_store(rig.lane[1].sq, LOG2, rig.lane[1].position, words, 0);
+    for (uint32_t turn = 0; turn < 2u * GM_STRIKE_GAP; turn++)
+        rig_turn(&rig);
+    assert_int_equal(rig.d->hot, 1 + 1);
+    rig.d->last_work_ns = 7;
+    for (uint32_t turn = 0; turn < 10u * GM_STRIKE_GAP; turn++)
+        rig_turn(&rig);
+    assert_int_equal(rig.d->last_work_ns, 7);
+    rig_close(&rig);
+}
+
 static void sleepers_are_woken_in_every_lane_once(void **state)
 {
     (void)state;
@@ -247,7 +267,9 @@ static void a_sleeper_is_woken_after_its_lane_went_on_elsewhere(void **state)
     words[GM_A_FLAGS] = LOG2;
     gm_desc_put64(words, GM_A_POSITION, (uint64_t)(uintptr_t)rig.lane[1].journal);
     gm_desc_put64(words, GM_A_COUNT, 100);
+    rig.lane[1].header->asleep = 1; /* the one before it died asleep */
     assert_int_equal(rig_admin(&rig, GM_ADMIN_LANE_OPEN, 1, words, NULL), GM_OK);
+    assert_int_equal(rig.lane[1].header->asleep, 0);
     for (uint32_t reaped = 100; reaped < 103; reaped++) {
         const struct gm_granule wait = {{reaped, 0, 1, 0}};
         gm_store16_sys(&rig.lane[1].header->wait, wait);
@@ -299,31 +321,38 @@ static void a_job_that_waits_for_workspace_holds_up_only_those_that_want_it_too(
     rig_close(&rig);
 }
 
+/* How far the sweep is ahead of the count of turns decides which lanes it meets when. */
+static void find_slow_writer(uint32_t lanes, uint32_t ahead)
+{
+    struct rig rig;
+    struct rig_worker w[WORKERS] = {{0}};
+    uint32_t words[GM_DESC_WORDS], turns = 0;
+    open_lanes(&rig, lanes);
+    for (uint32_t i = 0; i < ahead; i++)
+        rig_wake(&rig);
+    struct rig_lane *slow = &rig.lane[lanes - 1u];
+    rig_words(words, GM_OP_nop, 0, 0, 0);
+    gm_desc_store(slow->sq, LOG2, START, words, 0);
+    slow->sq[START & (SLOTS - 1u)].g[3].w[3] = 0;
+    rig_submit_nop(&rig, 0); /* whoever else is there becomes the hot lane */
+    for (uint32_t turn = 0; turn < 100; turn++)
+        rig_turn(&rig);
+    slow->sq[START & (SLOTS - 1u)].g[3].w[3] = gm_lap(START, LOG2);
+    for (; !answered(&rig, lanes - 1u, START); turns++) {
+        assert_true(turns < GM_STRIKE_GAP * 2u * (lanes / GM_SWEEP_LANES + 2u));
+        rig_turn(&rig);
+        work_all(&rig, w);
+    }
+    rig_close(&rig);
+}
+
 /* Lanes with strikes are looked at in few turns, and the sweep is somewhere else in most: the two must meet. */
 static void a_slow_writer_is_found_among_any_number_of_lanes(void **state)
 {
     (void)state;
-    uint32_t words[GM_DESC_WORDS];
-    rig_words(words, GM_OP_nop, 0, 0, 0);
-    for (uint32_t lanes = 1; lanes <= RIG_LANES; lanes++) {
-        struct rig rig;
-        struct rig_worker w[WORKERS] = {{0}};
-        open_lanes(&rig, lanes);
-        struct rig_lane *slow = &rig.lane[lanes - 1u];
-        gm_desc_store(slow->sq, LOG2, START, words, 0);
-        slow->sq[START & (SLOTS - 1u)].g[3].w[3] = 0;
-        rig_submit_nop(&rig, 0); /* whoever else is there becomes the hot lane */
-        for (uint32_t turn = 0; turn < 100; turn++)
-            rig_turn(&rig);
-        slow->sq[START & (SLOTS - 1u)].g[3].w[3] = gm_lap(START, LOG2);
-        uint32_t turns = 0;
-        for (; !answered(&rig, lanes - 1u, START); turns++) {
-            assert_true(turns < GM_STRIKE_GAP * 2u * (lanes / GM_SWEEP_LANES + 2u));
-            rig_turn(&rig);
-            work_all(&rig, w);
-        }
-        rig_close(&rig);
-    }
+    for (uint32_t lanes = 1; lanes <= RIG_LANES; lanes++)
+        for (uint32_t ahead = 0; ahead <= RIG_LANES / GM_SWEEP_LANES; ahead++)
+            find_slow_writer(lanes, ahead);
 }
 
 static void a_descriptor_that_is_taken_back_holds_up_nobody(void **state)
@@ -359,13 +388,15 @@ static void an_arena_goes_after_the_last_job_that_uses_it(void **state)
     struct rig_worker w[WORKERS] = {{0}};
     uint32_t words[GM_DESC_WORDS];
     uint64_t slot;
-    const uint32_t other = 3u | 1u << 16;
+    const uint32_t other = 3u | 1u << 16, alias = 4u | 1u << 16;
     open_lanes(&rig, 2);
+    rig_arena_set(&rig, alias, BASE, UINT64_C(1) << 40, RIG_SESSION, GM_ARENA_ALIAS); /* the memory is another's */
     rig_arena_set(&rig, other, BASE + (UINT64_C(1) << 40), 4096, RIG_SESSION, 0); /* begins where the first one ends */
     const uint64_t p = submit_sort(&rig, 1, 20 * TILE);
     while (!rig_take(&rig, &w[0], &slot))
         rig_turn(&rig);
     assert_int_equal(rig_admin(&rig, GM_ADMIN_ARENA_CLEAR, other, NULL, NULL), GM_OK);
+    assert_int_equal(rig_admin(&rig, GM_ADMIN_ARENA_CLEAR, alias, NULL, NULL), GM_OK);
     assert_int_equal(rig_admin(&rig, GM_ADMIN_ARENA_CLEAR, ARENA, NULL, NULL), GM_EBUSY);
     rig_words(words, GM_OP_sum, GM_DTYPE_u32, 0, 16);
     rig_buffer(words, 0, ARENA, 0);
@@ -416,6 +447,33 @@ static void nothing_but_refusals_shuts_a_lane_and_no_other(void **state)
     rig_close(&rig);
 }
 
+static void cancelled_jobs_are_no_abuse(void **state)
+{
+    (void)state;
+    struct rig rig;
+    struct rig_worker w[WORKERS] = {{0}};
+    uint64_t cancelled = 0;
+    open_lanes(&rig, 2);
+    while (cancelled < GM_LANE_ABUSE_MAX + 10u) {
+        /* Behind a job that has to wait, so that they are cancelled before they are taken. */
+        const uint32_t batch = 1u + (uint32_t)(cancelled % 5u);
+        const uint32_t credit = rig.d->credit;
+        rig.d->credit = 0; /* nothing can start */
+        for (uint32_t i = 0; i < batch; i++) {
+            const uint64_t position = rig_submit_nop(&rig, 1);
+            assert_int_equal(rig_cancel(&rig, 1, position), GM_OK);
+        }
+        rig.d->credit = credit;
+        rig_settle(&rig, w, WORKERS);
+        cancelled += batch;
+    }
+    assert_int_equal(rig.d->lane[1].shut, 0);
+    assert_int_equal(rig.d->counters.lane_rejected, 0);
+    assert_int_equal(rig.d->counters.lane_cancelled, cancelled);
+    assert_int_equal(rig.d->counters.lane_submitted, cancelled);
+    rig_close(&rig);
+}
+
 static void a_closing_lane_aborts_its_jobs_and_takes_no_more(void **state)
 {
     (void)state;
@@ -439,6 +497,70 @@ static void a_closing_lane_aborts_its_jobs_and_takes_no_more(void **state)
     assert_int_equal(rig.d->counters.lane_cancelled, 1);
     assert_int_equal(rig.d->counters.op_done[GM_OP_sort], 1);
     assert_int_equal(rig.d->counters.op_failed[GM_OP_sort], 1);
+    assert_int_equal(rig_admin(&rig, GM_ADMIN_LANE_CLOSE, 1, NULL, NULL), GM_OK);
+    rig_close(&rig);
+}
+
+/* Every lane starts at the same position. */
+static void a_cancel_is_for_one_lane(void **state)
+{
+    (void)state;
+    struct rig rig;
+    struct rig_worker w[WORKERS] = {{0}};
+    uint64_t slot;
+    open_lanes(&rig, 4);
+    submit_sort(&rig, 3, 20 * TILE);
+    while (!rig_take(&rig, &w[0], &slot))
+        rig_turn(&rig);
+    assert_int_equal(rig_cancel(&rig, 3, START), GM_OK); /* in flight */
+    assert_int_equal(rig_cancel(&rig, 1, START), GM_OK); /* not even written yet */
+    for (uint32_t lane = 0; lane < 3; lane++)
+        rig_submit_nop(&rig, lane);
+    rig_run(&rig, slot);
+    rig_settle(&rig, w, WORKERS);
+    for (uint32_t lane = 0; lane < 4; lane++)
+        assert_int_equal(status_of(&rig, lane, START), lane % 2u ? GM_ECANCELLED : GM_OK);
+    rig_close(&rig);
+}
+
+/* Its descriptors stand there, and nobody looks at them any more: neither the sweep, nor the last look. */
+static void a_shut_lane_full_of_descriptors_costs_nobody_anything(void **state)
+{
+    (void)state;
+    struct rig rig;
+    struct rig_worker w[WORKERS] = {{0}};
+    uint64_t slot;
+    open_lanes(&rig, 4);
+    submit_sort(&rig, 1, 20 * TILE);
+    while (!rig_take(&rig, &w[0], &slot))
+        rig_turn(&rig);
+    for (uint32_t turn = 0; turn < 20; turn++) { /* another lane is hot */
+        if (turn == 0)
+            rig_submit_nop(&rig, 2);
+        rig_turn(&rig);
+    }
+    for (uint32_t i = 0; i < SLOTS - 1u; i++)
+        rig_submit_nop(&rig, 1);
+    /* The turn that finds them is the one that shuts it. */
+    assert_int_equal(rig_admin(&rig, GM_ADMIN_LANE_CLOSE, 1, NULL, NULL), GM_EBUSY);
+    rig_run(&rig, slot);
+    rig_settle(&rig, w, WORKERS);
+    for (uint32_t round = 0; round < 12; round++) {
+        const uint32_t lane = (3u + 3u * round) % 4u; /* 3, 2, 1, 0, 3 ... */
+        if (lane == 1)
+            continue;
+        const uint64_t position = rig_submit_nop(&rig, lane);
+        for (uint32_t turns = 0; !answered(&rig, lane, position); turns++) {
+            assert_true(turns < FOUND);
+            rig_turn(&rig);
+            work_all(&rig, w);
+        }
+    }
+    assert_int_equal(rig.d->lane[1].head, START + 1u);
+    rig.d->core.idle_ns = 0;
+    uint32_t turns = 0;
+    while (rig_turn(&rig) != GM_TURN_PARK)
+        assert_true(turns++ < 200);
     assert_int_equal(rig_admin(&rig, GM_ADMIN_LANE_CLOSE, 1, NULL, NULL), GM_OK);
     rig_close(&rig);
 }
@@ -490,6 +612,7 @@ int main(void)
         cmocka_unit_test(full_lanes_take_turns_and_do_not_starve_a_quiet_one),
         cmocka_unit_test(half_written_descriptors_cost_the_others_little),
         cmocka_unit_test(half_a_wide_descriptor_keeps_nobody_awake),
+        cmocka_unit_test(half_a_descriptor_in_the_hot_lane_is_no_work),
         cmocka_unit_test(sleepers_are_woken_in_every_lane_once),
         cmocka_unit_test(a_sleeper_is_woken_after_its_lane_went_on_elsewhere),
         cmocka_unit_test(a_job_that_waits_for_workspace_holds_up_only_those_that_want_it_too),
@@ -497,7 +620,10 @@ int main(void)
         cmocka_unit_test(a_descriptor_that_is_taken_back_holds_up_nobody),
         cmocka_unit_test(an_arena_goes_after_the_last_job_that_uses_it),
         cmocka_unit_test(nothing_but_refusals_shuts_a_lane_and_no_other),
+        cmocka_unit_test(cancelled_jobs_are_no_abuse),
         cmocka_unit_test(a_closing_lane_aborts_its_jobs_and_takes_no_more),
+        cmocka_unit_test(a_cancel_is_for_one_lane),
+        cmocka_unit_test(a_shut_lane_full_of_descriptors_costs_nobody_anything),
         cmocka_unit_test(the_note_says_how_far_the_dispatcher_has_come),
         cmocka_unit_test(memory_that_was_lost_is_named_so),
     };

@@ -14,6 +14,7 @@
 #include "rig.h"
 
 #define ARENA  (1u | 1u << 16)
+#define HOST   (2u | 1u << 16)
 #define BASE   UINT64_C(0x7f0000000000)
 #define BYTES  (UINT64_C(1) << 40)
 #define TILE   (UINT64_C(16384) / 4u) /* elements of a sort tile of u32 */
@@ -105,6 +106,34 @@ static void nop_completes(void **state)
     rig_settle(&rig, &w, 1);
     assert_settled(&rig);
     rig_close(&rig);
+}
+
+/* Alone and with another; the mark of one on host memory is written before its tickets, of others soon after. */
+static void a_started_job_is_marked_wherever_its_memory_is(void **state)
+{
+    (void)state;
+    for (uint32_t variant = 0; variant < 4; variant++) {
+        struct rig rig;
+        struct rig_worker w[WORKERS] = {{0}};
+        uint32_t words[GM_DESC_WORDS];
+        uint64_t slot;
+        const uint32_t jobs = 1u + (variant & 1u);
+        open_small(&rig);
+        rig_arena_set(&rig, HOST, BASE + BYTES, 4096, RIG_SESSION, GM_ARENA_HOST);
+        rig_words(words, GM_OP_sum, GM_DTYPE_u32, 0, 16);
+        rig_buffer(words, 0, variant & 2u ? HOST : ARENA, 0);
+        const uint64_t first = rig.lane[1].position;
+        for (uint32_t i = 0; i < jobs; i++)
+            rig_submit(&rig, 1, words);
+        while (!rig_take(&rig, &w[0], &slot))
+            rig_turn(&rig);
+        for (uint64_t p = first; p < first + jobs; p++)
+            assert_int_equal(rig.lane[1].journal[p & 15u], gm_lap(p, 4));
+        rig_run(&rig, slot);
+        rig_settle(&rig, w, WORKERS);
+        assert_settled(&rig);
+        rig_close(&rig);
+    }
 }
 
 static void phases_go_through_the_inbox_one_after_another(void **state)
@@ -473,6 +502,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nop_completes),
+        cmocka_unit_test(a_started_job_is_marked_wherever_its_memory_is),
         cmocka_unit_test(phases_go_through_the_inbox_one_after_another),
         cmocka_unit_test(a_shared_phase_ends_with_its_last_share_in_any_order),
         cmocka_unit_test(a_job_cancelled_before_it_was_polled_never_starts),
