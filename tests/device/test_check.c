@@ -255,6 +255,21 @@ static void buffers_must_be_the_clients_own(void **state)
     rig_close(&rig);
 }
 
+static void memory_that_was_lost_is_named_so(void **state)
+{
+    struct rig rig;
+    uint32_t words[GM_DESC_WORDS];
+    const uint32_t gone = 20u | 1u << 16;
+    (void)state;
+    open_arenas(&rig);
+    rig_arena_set(&rig, gone, 0, BYTES, RIG_SESSION, GM_ARENA_GONE);
+    sort_words(words, 16, gone, 0, SECOND, 0);
+    assert_check(&rig, 1, words, GM_EDEVICELOST);
+    sort_words(words, 16, SECOND, 0, gone, 0);
+    assert_check(&rig, 1, words, GM_EDEVICELOST);
+    rig_close(&rig);
+}
+
 static void overlapping_buffers_are_refused(void **state)
 {
     struct rig rig;
@@ -489,6 +504,7 @@ int main(void)
         cmocka_unit_test(sizes_outside_their_range_are_refused),
         cmocka_unit_test(histogram_arguments_are_checked),
         cmocka_unit_test(buffers_must_be_the_clients_own),
+        cmocka_unit_test(memory_that_was_lost_is_named_so),
         cmocka_unit_test(overlapping_buffers_are_refused),
         cmocka_unit_test(every_offset_and_length_at_the_extremes_stays_in_its_arena),
         cmocka_unit_test(jobs_on_host_memory_are_marked),

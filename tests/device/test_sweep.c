@@ -18,7 +18,6 @@
 #define SLOTS   (1u << LOG2)
 #define START   (UINT64_C(0xfffffffe) << LOG2) /* of every lane: the lap wraps soon */
 #define ARENA   (1u | 1u << 16)
-#define GONE    (2u | 1u << 16)
 #define BASE    UINT64_C(0x7f0000000000)
 #define TILE    (UINT64_C(16384) / 4u)
 /* Turns in which the sweep has been everywhere, and the lane that it found was served. */
@@ -501,28 +500,6 @@ static void a_closing_lane_aborts_its_jobs_and_takes_no_more(void **state)
     rig_close(&rig);
 }
 
-/* Every lane starts at the same position. */
-static void a_cancel_is_for_one_lane(void **state)
-{
-    (void)state;
-    struct rig rig;
-    struct rig_worker w[WORKERS] = {{0}};
-    uint64_t slot;
-    open_lanes(&rig, 4);
-    submit_sort(&rig, 3, 20 * TILE);
-    while (!rig_take(&rig, &w[0], &slot))
-        rig_turn(&rig);
-    assert_int_equal(rig_cancel(&rig, 3, START), GM_OK); /* in flight */
-    assert_int_equal(rig_cancel(&rig, 1, START), GM_OK); /* not even written yet */
-    for (uint32_t lane = 0; lane < 3; lane++)
-        rig_submit_nop(&rig, lane);
-    rig_run(&rig, slot);
-    rig_settle(&rig, w, WORKERS);
-    for (uint32_t lane = 0; lane < 4; lane++)
-        assert_int_equal(status_of(&rig, lane, START), lane % 2u ? GM_ECANCELLED : GM_OK);
-    rig_close(&rig);
-}
-
 /* Its descriptors stand there, and nobody looks at them any more: neither the sweep, nor the last look. */
 static void a_shut_lane_full_of_descriptors_costs_nobody_anything(void **state)
 {
@@ -588,22 +565,6 @@ static void the_note_says_how_far_the_dispatcher_has_come(void **state)
     rig_close(&rig);
 }
 
-static void memory_that_was_lost_is_named_so(void **state)
-{
-    (void)state;
-    struct rig rig;
-    struct rig_worker w[WORKERS] = {{0}};
-    uint32_t words[GM_DESC_WORDS];
-    open_lanes(&rig, 2);
-    rig_arena_set(&rig, GONE, 0, UINT64_C(1) << 30, RIG_SESSION, GM_ARENA_GONE);
-    rig_words(words, GM_OP_sum, GM_DTYPE_u32, 0, 16);
-    rig_buffer(words, 0, GONE, 0);
-    const uint64_t position = rig_submit(&rig, 1, words);
-    rig_settle(&rig, w, WORKERS);
-    assert_int_equal(status_of(&rig, 1, position), GM_EDEVICELOST);
-    rig_close(&rig);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -622,10 +583,8 @@ int main(void)
         cmocka_unit_test(nothing_but_refusals_shuts_a_lane_and_no_other),
         cmocka_unit_test(cancelled_jobs_are_no_abuse),
         cmocka_unit_test(a_closing_lane_aborts_its_jobs_and_takes_no_more),
-        cmocka_unit_test(a_cancel_is_for_one_lane),
         cmocka_unit_test(a_shut_lane_full_of_descriptors_costs_nobody_anything),
         cmocka_unit_test(the_note_says_how_far_the_dispatcher_has_come),
-        cmocka_unit_test(memory_that_was_lost_is_named_so),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

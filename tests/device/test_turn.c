@@ -226,6 +226,35 @@ static void a_job_cancelled_in_flight_ends_with_its_phase(void **state)
     rig_close(&rig);
 }
 
+/* Two lanes at the same position. */
+static void a_cancel_is_for_one_lane(void **state)
+{
+    struct rig rig;
+    struct rig_worker w[WORKERS] = {{0}};
+    uint64_t slot;
+    (void)state;
+    open_small(&rig);
+    const uint64_t start = rig.lane[1].position;
+    rig_lane_open(&rig, 2, 4, start);
+    assert_int_equal(rig_cancel(&rig, 2, start + 1u), GM_OK); /* not even written yet */
+    submit_sort(&rig, 1, 20 * TILE);
+    while (!rig_take(&rig, &w[0], &slot))
+        rig_turn(&rig);
+    assert_int_equal(rig_cancel(&rig, 2, start), GM_OK); /* of the other one the job is in flight */
+    rig_submit_nop(&rig, 1);
+    for (uint32_t i = 0; i < 3; i++)
+        rig_submit_nop(&rig, 2);
+    rig_run(&rig, slot);
+    rig_settle(&rig, w, WORKERS);
+    assert_answer(&rig, 1, start, GM_OK);
+    assert_answer(&rig, 1, start + 1u, GM_OK);
+    assert_answer(&rig, 2, start, GM_ECANCELLED);
+    assert_answer(&rig, 2, start + 1u, GM_ECANCELLED);
+    assert_answer(&rig, 2, start + 2u, GM_OK);
+    assert_settled(&rig);
+    rig_close(&rig);
+}
+
 static void cancelling_an_answered_job_finds_nothing(void **state)
 {
     struct rig rig;
@@ -507,6 +536,7 @@ int main(void)
         cmocka_unit_test(a_shared_phase_ends_with_its_last_share_in_any_order),
         cmocka_unit_test(a_job_cancelled_before_it_was_polled_never_starts),
         cmocka_unit_test(a_job_cancelled_in_flight_ends_with_its_phase),
+        cmocka_unit_test(a_cancel_is_for_one_lane),
         cmocka_unit_test(cancelling_an_answered_job_finds_nothing),
         cmocka_unit_test(cancels_in_waiting_are_bounded),
         cmocka_unit_test(stop_tickets_come_behind_everything_and_state_survives),

@@ -73,8 +73,8 @@ static bool was_lost(const struct runner *r)
     return lost;
 }
 
-/* NULL, or what does not agree. The figures of a device that was killed are short of what it did last: then only what is
- * counted twice is wrong. */
+/* NULL, or what does not agree. The figures of a device that was killed are short of what it did last: then only what
+ * is counted twice is wrong. */
 static const char *audit_wrong(struct runner *r, const struct figures *f, const struct audit *audit)
 {
     static char words[500];
@@ -94,8 +94,7 @@ static const char *audit_wrong(struct runner *r, const struct figures *f, const 
     const bool exact = !was_lost(r);
     if (done > audit->done + audit->unknown || (exact && done < audit->done))
         return words;
-    /* TODO F4: (exact && cancelled < audit->cancelled) */
-    if (cancelled > audit->cancelled + audit->unknown || (exact && cancelled + rejected < audit->cancelled))
+    if (cancelled > audit->cancelled + audit->unknown || (exact && cancelled < audit->cancelled))
         return words;
     /* What is refused before it has a device is counted elsewhere. */
     if (submitted > sent || (exact && submitted < audit->done + audit->cancelled))

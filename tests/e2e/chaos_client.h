@@ -47,20 +47,28 @@ enum wait_style { WAIT_IN_ORDER, WAIT_AT_RANDOM, WAIT_LOOP };
 bool work_units(struct worker *worker, struct rng *rng, uint32_t count, enum wait_style style);
 bool work_one_by_one(struct worker *worker, struct rng *rng, uint32_t count);
 bool work_big(struct worker *worker, struct rng *rng);
-bool work_chain(struct worker *worker, struct rng *rng);
 bool work_hurried(struct worker *worker, struct rng *rng);
 /* Jobs that are sent and not waited for: before a death. */
 void work_send(struct worker *worker, struct rng *rng, uint32_t count);
 /* The arena is there, or could not be. */
 bool work_ready(struct worker *worker);
 bool work_free_arenas(struct worker *worker);
-/* One job and its status, whatever that is. What explains the loss of it is as in lives_in. */
-int work_step(struct worker *worker, struct unit *unit, const struct record *lives_in);
+bool work_free_arena(struct worker *worker, struct gm_arena **arena);
+/* So long after the start that only a deadline can have ended a wait. */
+bool work_late(uint64_t start_ms);
+bool work_zeroed(const uint8_t *bytes, uint64_t size);
+/* Makes the request of a unit's task, which lies in the arena from at on, or in memory of this process. */
+void work_ask(struct worker *worker, struct unit *unit, struct rng *rng, bool in_arena, uint64_t at);
 /* After the connection was closed. */
 void work_forget(struct worker *worker);
 /* What the library returned to a call that is no job. True: OK. False: a fault explains it. */
 bool work_call(struct worker *worker, const char *what, int status);
 
+
+/* chaos_chain.c: a job in device memory, with its way there and back. */
+bool work_chain(struct worker *worker, struct rng *rng);
+/* One job and its status, whatever that is. What explains the loss of it is as in lives_in. */
+int work_step(struct worker *worker, struct unit *unit, const struct record *lives_in);
 
 /* chaos_named.c: a named arena is made, read through a handle of its own, or taken away. */
 bool work_named(struct worker *worker, struct rng *rng);

@@ -143,7 +143,7 @@ static void drain_daemon(struct runner *r)
 
 static void send_garbage(struct runner *r, uint32_t amount)
 {
-    static const char *const texts[] = {"\xff\xff\xff\xff", "\0\0\0\1\xc1", "\0\0\0\5\xdf\x0f\xff\xff\xff", "\0\0\0\40\224"};
+    static const char *const lengths[] = {"\xff\xff\xff\xff", "\0\0\0\1", "\0\0\0\5", "\0\0\0\40"};
     struct rng rng = random_of(r->world->plan.seed, KEY_GARBAGE, amount, 0);
     uint8_t bytes[200];
 
@@ -151,7 +151,7 @@ static void send_garbage(struct runner *r, uint32_t amount)
         const int fd = raw_connect(&r->daemon);
         for (size_t k = 0; k < sizeof bytes; k++)
             bytes[k] = (uint8_t)random_next(&rng);
-        memcpy(bytes, texts[random_below(&rng, 4)], 4);
+        memcpy(bytes, lengths[random_below(&rng, 4)], 4);
         raw_send(fd, bytes, 1 + random_below(&rng, sizeof bytes));
         close(fd);
     }

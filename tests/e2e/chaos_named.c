@@ -69,9 +69,9 @@ static void read_all(struct worker *w, const struct gm_arena *named, uint32_t na
     memset(cell, 0, BYTES);
     if (!copy(w, named, w->arena, 0, 1, GM_OK) || cell[0] != READY)
         return;
-    if (copy(w, named, w->arena, 1, ELEMENTS - 1u, GM_OK) && w->world->ending < w->link->life)
+    if (copy(w, named, w->arena, 1, ELEMENTS - 1u, GM_OK))
         see_content(w, cell, name, "by a job");
-    if (gm_arena_data(named) != NULL && w->world->ending < w->link->life)
+    if (gm_arena_data(named) != NULL)
         see_content(w, gm_arena_data(named), name, "in memory");
 }
 
@@ -84,7 +84,8 @@ static bool make(struct worker *w, struct rng *rng, uint32_t number, const char 
 {
     const enum gm_memory memory = random_one_in(rng, 2) ? GM_MEMORY_DEVICE : GM_MEMORY_SHARED;
     struct gm_arena *named;
-    const int status = gm_arena_create_named(w->link->client, name, BYTES, memory, GM_DEVICE_ANY, in_ms(WAIT_MS), &named);
+    const int status =
+        gm_arena_create_named(w->link->client, name, BYTES, memory, GM_DEVICE_ANY, in_ms(WAIT_MS), &named);
 
     if (!is_answer(w, "gm_arena_create_named", status, GM_EINVAL)) /* there is one */
         return status == GM_EINVAL;

@@ -85,7 +85,7 @@ static void draw_round(const struct plan *plan, uint32_t number, struct round_pl
     for (uint32_t i = 0; i < FAULTS_MAX; i++) {
         struct fault *const f = &round->fault[i];
         f->kind = draw_fault(plan, &rng);
-        f->target = f->kind == FAULT_KILL_CLIENT ? random_below(&rng, plan->clients) : random_below(&rng, plan->devices);
+        f->target = random_below(&rng, f->kind == FAULT_KILL_CLIENT ? plan->clients : plan->devices);
         f->share = random_below(&rng, 1000);
         f->us = random_one_in(&rng, 2) ? 0 : random_below(&rng, 3000);
         f->amount = f->kind == FAULT_PAUSE ? random_from(&rng, 1, 5) : random_from(&rng, 1, 200);

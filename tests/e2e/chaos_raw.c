@@ -54,7 +54,7 @@ static bool good(struct raw_client *c, const char *what, int status)
         now.repaired[d] = (uint8_t)c->world->repaired[d];
     if (status == GM_OK)
         return true;
-    if (status != GM_EMETHOD && !explained(c->world, &now, status)) /* TODO EMETHOD: until lane.open is served */
+    if (!explained(c->world, &now, status))
         wrong(c, what, status);
     c->broken = true;
     return false;
@@ -197,7 +197,7 @@ static void take(struct raw_client *c, struct owed *owed, int status, uint64_t r
 {
     const char *const bad = explained(c->world, owed->record, status) ? NULL : task_wrong(&owed->task, status, result);
 
-    if (bad != NULL && !(status == GM_OK && c->world->ending >= owed->record->life)) /* TODO F5 */
+    if (bad != NULL)
         complain(c->world, "raw client %u.%u, %u slots, position %" PRIu64 ": %s", c->ledger->slot,
                  c->ledger->incarnation, c->lane.slots, owed->position, bad);
     record_answer(c->world, c->ledger, owed->record, status);

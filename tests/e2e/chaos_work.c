@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a thread of a client does: jobs in batches, one by one, in an event loop, and in chains through device memory,
- * each answer checked and written down. Bounded by the window of the client.
+ * What a thread of a client does: jobs in batches, one by one and in an event loop, each answer checked and written
+ * down. Bounded by the window of the client.
  */
 #include "chaos_client.h"
 
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-
 
 static uint32_t slot_of(const struct worker *w, const struct unit *u)
 {
@@ -46,7 +45,7 @@ bool work_call(struct worker *w, const char *what, int status)
 
 /* ---- Memory ---- */
 
-static bool zeroed(const uint8_t *bytes, uint64_t size)
+bool work_zeroed(const uint8_t *bytes, uint64_t size)
 {
     return size == 0 || (bytes[0] == 0 && memcmp(bytes, bytes + 1, size - 1) == 0);
 }
@@ -67,12 +66,12 @@ bool work_ready(struct worker *w)
         return false;
     w->ledger->arenas++;
     w->ledger->arena_bytes += gm_arena_bytes(w->arena);
-    if (!zeroed(gm_arena_data(w->arena), gm_arena_bytes(w->arena)))
+    if (!work_zeroed(gm_arena_data(w->arena), gm_arena_bytes(w->arena)))
         complain(w->world, "client %u: a new shared arena is not zeroed", w->ledger->slot);
     return true;
 }
 
-static bool free_arena(struct worker *w, struct gm_arena **arena)
+bool work_free_arena(struct worker *w, struct gm_arena **arena)
 {
     struct gm_arena *const gone = *arena;
 
@@ -88,7 +87,7 @@ static bool free_arena(struct worker *w, struct gm_arena **arena)
 
 bool work_free_arenas(struct worker *w)
 {
-    return free_arena(w, &w->device) && free_arena(w, &w->arena);
+    return work_free_arena(w, &w->device) && work_free_arena(w, &w->arena);
 }
 
 void work_forget(struct worker *w)
@@ -106,8 +105,7 @@ static struct gm_buffer place(const struct worker *w, const struct unit *u, bool
     return gm_in_memory(u->task.cell + offset, bytes);
 }
 
-/* shared: 1 the data lies in the arena, 0 it rides in messages. */
-static void ask(struct worker *w, struct unit *u, struct rng *rng, bool shared, uint64_t at)
+void work_ask(struct worker *w, struct unit *u, struct rng *rng, bool shared, uint64_t at)
 {
     const struct task *const t = &u->task;
     const bool has_type = gm_op_row(t->op).types != 0;
@@ -134,7 +132,7 @@ static void draw(struct worker *w, struct rng *rng, struct unit *u)
 
     task_draw(&u->task, rng, CELL_ELEMENTS, shared);
     task_place(&u->task, (shared ? (uint8_t *)gm_arena_data(w->arena) : w->local) + at, CELL_ELEMENTS);
-    ask(w, u, rng, shared, at);
+    work_ask(w, u, rng, shared, at);
 }
 
 static void write_down(struct worker *w, struct unit *u)
@@ -163,7 +161,7 @@ static void take(struct worker *w, struct unit *u)
 
     if (status == GM_ECLOSED)
         w->link->broken = true;
-    if (wrong != NULL && !(status == GM_OK && w->world->ending >= u->record->life)) { /* TODO F5 */
+    if (wrong != NULL) {
         gm_job_failure(&u->job, &failure);
         complain(w->world, "client %u.%u job %u: %s (%s)", w->ledger->slot, w->ledger->incarnation,
                  (uint32_t)(u->record - w->ledger->record), wrong, failure.text);
@@ -218,7 +216,7 @@ static uint32_t pick(struct rng *rng, const bool open[WINDOW_MAX], uint32_t sent
     return at;
 }
 
-static bool is_late(uint64_t start_ms)
+bool work_late(uint64_t start_ms)
 {
     return now_ms() - start_ms > WAIT_MS - WAIT_MS / 8u;
 }
@@ -226,7 +224,7 @@ static bool is_late(uint64_t start_ms)
 /* An answer that comes with the deadline was there before, and its waiter was not woken. */
 static void see_time(struct worker *w, const struct unit *u, uint64_t start_ms)
 {
-    if (is_late(start_ms))
+    if (work_late(start_ms))
         complain(w->world, "client %u.%u: job %u (%s) was answered only at its deadline", w->ledger->slot,
                  w->ledger->incarnation, (uint32_t)(u->record - w->ledger->record), gm_op_name(u->task.op));
 }
@@ -320,15 +318,15 @@ static bool run_unit(struct worker *w, struct unit *u)
 {
     const uint64_t start_ms = now_ms();
     struct gm_result result;
-
     int status;
 
     write_down(w, u);
-    while ((status = gm_run(w->link->client, &u->request, in_ms(WAIT_MS), &result)) == GM_EBUSY && !is_late(start_ms))
-        sleep_ms(1); /* other threads fill the lane */
+    do
+        status = gm_run(w->link->client, &u->request, in_ms(WAIT_MS), &result);
+    while (status == GM_EBUSY && !work_late(start_ms)); /* other threads fill the lane */
     const bool fault = explained(w->world, u->record, status);
     const char *const wrong = fault ? NULL : task_wrong(&u->task, status, result.value.u64);
-    if (wrong != NULL && !(status == GM_OK && w->world->ending >= u->record->life)) /* TODO F5 */
+    if (wrong != NULL)
         complain(w->world, "client %u.%u gm_run: %s (%s)", w->ledger->slot, w->ledger->incarnation, wrong,
                  last_words(w));
     see_time(w, u, start_ms);
@@ -361,7 +359,7 @@ bool work_big(struct worker *w, struct rng *rng)
 
     task_draw(&u->task, rng, w->big_elements, shared);
     task_place(&u->task, (shared ? (uint8_t *)gm_arena_data(w->arena) : w->local) + at, w->big_elements);
-    ask(w, u, rng, shared, at);
+    work_ask(w, u, rng, shared, at);
     return run_unit(w, u);
 }
 
@@ -391,113 +389,4 @@ bool work_hurried(struct worker *w, struct rng *rng)
     if (gm_ping(w->link->client, in_ms(WAIT_MS)) == GM_OK && memchr(out, 1, sizeof out) != NULL)
         complain(w->world, "gm_run wrote to the caller's memory after its deadline");
     return true;
-}
-
-/* ---- Device memory ---- */
-
-int work_step(struct worker *w, struct unit *u, const struct record *lives_in)
-{
-    u->job = (struct gm_job){.user = u};
-    u->request.device = GM_DEVICE_ANY;
-    u->record = record_new(w->world, w->ledger, u->task.op, w->link->life, (int)lives_in->device - 1);
-    memcpy(u->record->repaired, lives_in->repaired, sizeof lives_in->repaired);
-    u->record->state = RECORD_SENDING;
-    const uint64_t start_ms = now_ms();
-    int status;
-    while ((status = gm_submit(w->link->client, &u->request, &u->job)) == GM_EBUSY && !is_late(start_ms))
-        sleep_ms(1);
-    if (status != GM_OK) {
-        u->record->state = RECORD_REFUSED;
-    } else {
-        u->record->state = RECORD_ACCEPTED;
-        status = gm_wait(w->link->client, &u->job, in_ms(WAIT_MS));
-        if (status == GM_ETIMEDOUT)
-            complain(w->world, "client %u: a job of a chain was not answered", w->ledger->slot);
-        record_answer(w->world, w->ledger, u->record, status);
-    }
-    if (status == GM_ECLOSED)
-        w->link->broken = true;
-    return status;
-}
-
-/* Copies the cell; true when it arrived, and complains when nothing explains that it did not. */
-static bool chain_copy(struct worker *w, bool up)
-{
-    struct unit *const u = &w->unit[1];
-
-    u->task = (struct task){.op = GM_OP_copy};
-    u->request = gm_request("copy", GM_U8, CELL);
-    u->request.in[0] = gm_in_arena(up ? w->arena : w->device, 0, CELL);
-    u->request.out[0] = gm_in_arena(up ? w->device : w->arena, 0, CELL);
-    const int status = work_step(w, u, &w->device_made);
-    if (status == GM_OK)
-        return true;
-    if (!explained(w->world, u->record, status))
-        complain(w->world, "client %u: copy %s device memory: %s", w->ledger->slot, up ? "to" : "from",
-                 gm_status_name(status));
-    return false;
-}
-
-static bool chain_arena(struct worker *w, struct rng *rng)
-{
-    w->device_index = w->device == NULL ? random_below(rng, w->world->plan.devices) : w->device_index;
-    if (w->device != NULL)
-        return true;
-    struct record *const made = &w->device_made;
-    made->life = (uint16_t)w->link->life, made->device = (uint8_t)(w->device_index + 1u);
-    for (uint32_t d = 0; d < DEVICES_HERE; d++)
-        made->repaired[d] = (uint8_t)w->world->repaired[d];
-    const int rc = gm_arena_create(w->link->client, CELL, GM_MEMORY_DEVICE, (int)w->device_index, in_ms(WAIT_MS),
-                                   &w->device);
-    if (!work_call(w, "gm_arena_create (device)", rc))
-        return false;
-    w->ledger->arenas++;
-    w->ledger->arena_bytes += gm_arena_bytes(w->device);
-    memset(gm_arena_data(w->arena), 1, CELL);
-    if (!chain_copy(w, false))
-        return false;
-    if (!zeroed(gm_arena_data(w->arena), CELL) && w->world->ending < w->link->life)
-        complain(w->world, "client %u: new device memory is not zeroed", w->ledger->slot);
-    return true;
-}
-
-static bool chain_links(struct worker *w, struct rng *rng)
-{
-    struct unit *const u = &w->unit[0];
-    struct gm_result result = {0};
-
-    if (!chain_arena(w, rng))
-        return false;
-    do
-        task_draw(&u->task, rng, CELL_ELEMENTS, true);
-    while (u->task.op == GM_OP_nop);
-    task_place(&u->task, gm_arena_data(w->arena), CELL_ELEMENTS);
-    ask(w, u, rng, true, 0);
-    u->request.in[0].arena = task_inputs(&u->task) != 0 ? w->device : NULL;
-    u->request.out[0].arena = task_outputs(&u->task) != 0 ? w->device : NULL;
-    if (!chain_copy(w, true))
-        return false;
-    const int status = work_step(w, u, &w->device_made);
-    if (explained(w->world, u->record, status))
-        return false;
-    if (status == GM_OK)
-        gm_job_result(&u->job, &result);
-    memset(gm_arena_data(w->arena), 0x33, CELL);
-    if (status == GM_OK && !chain_copy(w, false))
-        return false;
-    const char *const wrong = task_wrong(&u->task, status, result.value.u64);
-    if (wrong != NULL && w->world->ending < u->record->life) /* TODO F5 */
-        complain(w->world, "client %u.%u in device memory: %s", w->ledger->slot, w->ledger->incarnation, wrong);
-    return true;
-}
-
-bool work_chain(struct worker *w, struct rng *rng)
-{
-    const bool keep = random_one_in(rng, 2);
-    const bool whole = chain_links(w, rng);
-
-    if (w->link->broken)
-        return false;
-    /* Memory that was lost can only be given back. */
-    return (whole && keep) || free_arena(w, &w->device);
 }

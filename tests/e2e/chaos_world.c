@@ -73,15 +73,18 @@ static bool lost(const struct world *world, const struct record *record, uint32_
 
 bool explained(struct world *world, const struct record *record, int status)
 {
+    const bool ends = world->ending >= record->life || world->draining == record->life;
+
     switch (status) {
-    case GM_ECANCELLED:
-        return (record->flags & RECORD_CANCELLED) != 0;
-    case GM_ETIMEDOUT: /* of a request that the daemon handed to a device process that stands still */
+    case GM_ECANCELLED: /* what is written to a lane while it is being closed may run, and is stopped then */
+        return (record->flags & RECORD_CANCELLED) != 0 || ends;
     case GM_EDEVICELOST:
         return lost(world, record, 0) || lost(world, record, 1);
+    case GM_ETIMEDOUT: /* of a request that the daemon gave to a device process which is too slow for it */
+        return record->state == RECORD_FREE;
     case GM_ECLOSED:
     case GM_EDRAINING: /* lanes are closed while the daemon drains */
-        return world->ending >= record->life || world->draining == record->life;
+        return ends;
     default:
         return false;
     }

@@ -19,7 +19,6 @@
 #include <unistd.h>
 
 #define HONEST_MAX 8u
-#define ARENA_TRIES_MS WAIT_MS
 
 enum { KEY_HONEST = 100 };
 
@@ -41,7 +40,7 @@ void hostile_status(struct hostile *h, int status)
 
 void hostile_open(struct hostile *h, uint64_t arena_bytes, uint32_t slots)
 {
-    const uint64_t end_ms = now_ms() + ARENA_TRIES_MS;
+    const uint64_t end_ms = now_ms() + WAIT_MS;
 
     for (;;) {
         int rc = raw_open(&h->raw, h->world->socket, WAIT_MS);
@@ -67,7 +66,7 @@ void hostile_close(struct hostile *h)
     raw_close(&h->raw);
 }
 
-static pid_t start_hostile(struct world *world, struct gm_client *observer, uint32_t number, bool flips)
+static pid_t start_hostile(struct world *world, struct gm_client *observer, uint32_t number, uint32_t life, bool flips)
 {
     static struct hostile hostile;
 
@@ -77,7 +76,8 @@ static pid_t start_hostile(struct world *world, struct gm_client *observer, uint
         return pid;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     gm_close(observer);
-    hostile = (struct hostile){.world = world, .harm = &harms[number], .number = number, .raw.fd = -1};
+    hostile = (struct hostile){.world = world, .harm = &harms[number], .number = number, .life = life,
+                               .raw.fd = -1};
     if (flips)
         flip_live(&hostile);
     scribble_live(&hostile);
@@ -166,7 +166,7 @@ struct crowd {
     pid_t hostile[HOSTILE_MAX];
     uint32_t progress[HONEST_MAX];
     uint64_t since_ms[HONEST_MAX];
-    uint64_t restarts;
+    uint32_t restarts;
 };
 
 /* A hostile client that killed itself comes back. */
@@ -179,8 +179,7 @@ static void see_hostile(struct runner *r, struct crowd *crowd, const struct opti
             continue;
         if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGKILL)
             complain(r->world, "hostile client %u ended with status %x", i, status);
-        crowd->restarts++;
-        crowd->hostile[i] = start_hostile(r->world, r->observer, i, i < o->flippers);
+        crowd->hostile[i] = start_hostile(r->world, r->observer, i, ++crowd->restarts, i < o->flippers);
     }
 }
 
@@ -195,11 +194,10 @@ static void see_progress(struct runner *r, struct crowd *crowd, const struct opt
     }
 }
 
-static void see_daemon(struct runner *r, const struct options *o)
+static void see_daemon(struct runner *r)
 {
     struct figures f;
 
-    (void)o;
     runner_figures(r, &f);
     for (uint32_t d = 0; d < f.devices; d++)
         if ((pid_t)f.device[d].pid != r->first[d])
@@ -216,7 +214,7 @@ static void watch(struct runner *r, struct crowd *crowd, const struct options *o
         if (r->world->failed)
             exit(1);
         see_progress(r, crowd, o);
-        see_daemon(r, o);
+        see_daemon(r);
         sleep_ms(20);
     }
 }
@@ -283,14 +281,14 @@ static _Noreturn void run_hostile(struct world *world, const struct options *o)
         crowd.since_ms[i] = now_ms();
     }
     for (uint32_t i = 0; i < o->flippers + o->scribblers; i++)
-        crowd.hostile[i] = start_hostile(world, r->observer, i, i < o->flippers);
+        crowd.hostile[i] = start_hostile(world, r->observer, i, 0, i < o->flippers);
     watch(r, &crowd, o);
     for (uint32_t i = 0; i < o->honest; i++)
         if (crowd.progress[i] == 0)
             complain(world, "honest client %u got nothing done", i);
     dismiss(r, &crowd, o);
     see_base(r);
-    note(world, "hostile clients killed themselves %" PRIu64 " times", crowd.restarts);
+    note(world, "hostile clients killed themselves %u times", crowd.restarts);
     runner_end_daemon(r, SIGTERM);
     check_log(r);
     daemon_remove(&r->daemon);
@@ -359,8 +357,8 @@ int main(int argc, char **argv)
         run_hostile(world, &o);
     const bool good = runner > 0 && waitpid(runner, &status, 0) == runner && status == 0 && world->failed == 0;
     world_end_orphans();
-    printf("seed %" PRIu64 " %s: %" PRIu64 " s, honest jobs %" PRIu64 "%s%s\n", o.seed, good ? "ok" : "FAILED", o.seconds,
-           (uint64_t)world->answered, good ? "" : ": ", good ? "" : world->failure);
+    printf("seed %" PRIu64 " %s: %" PRIu64 " s, honest jobs %" PRIu64 "%s%s\n", o.seed, good ? "ok" : "FAILED",
+           o.seconds, (uint64_t)world->answered, good ? "" : ": ", good ? "" : world->failure);
     show_harm(&o);
     if (!good || o.verbose)
         world_show(world, !good);

@@ -20,7 +20,7 @@ struct harm {
 struct hostile {
     struct world *world;
     struct harm *harm;
-    uint32_t number;
+    uint32_t number, life; /* it comes back when it has killed itself */
     struct raw raw;
     struct raw_arena arena;
     struct raw_lane lane;

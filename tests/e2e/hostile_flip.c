@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A client whose jobs are valid and whose second thread flips what they work on while they run: data between the
- * phases of sorts, histograms and sums, and words of descriptors that were published. It keeps the rules of the ring, so
- * that jobs are taken as fast as they are. Two threads; it ends by being killed.
+ * phases of sorts, histograms and sums, and words of descriptors that were published. It keeps the rules of the ring,
+ * so that its jobs are taken. Two threads; it ends by being killed.
  */
 #include "hostile.h"
 
@@ -51,7 +51,7 @@ static void flip_argument(struct hostile *h, const struct raw_lane *lane, struct
 static void *flip(void *argument)
 {
     struct hostile *const h = argument;
-    struct rng rng = random_of(h->world->plan.seed, KEY_FLIP, h->number, 0);
+    struct rng rng = random_of(h->world->plan.seed, KEY_FLIP, h->number, h->life);
 
     while (!h->world->over) {
         /* The first thread maps and unmaps: it waits until nobody is in here. */
@@ -143,7 +143,7 @@ static void use_lane(struct hostile *h, struct rng *rng)
 void flip_live(struct hostile *h)
 {
     pthread_t thread;
-    struct rng rng = random_of(h->world->plan.seed, KEY_JOBS, h->number, 0);
+    struct rng rng = random_of(h->world->plan.seed, KEY_JOBS, h->number, h->life);
 
     if (pthread_create(&thread, NULL, flip, h) != 0)
         complain(h->world, "no thread");

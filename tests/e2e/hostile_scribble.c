@@ -107,7 +107,8 @@ static void scribble_completion(struct scribbler *s)
 {
     const struct raw_lane *const lane = &s->h->lane;
     const uint32_t slot = random_below(s->rng, lane->slots);
-    const struct gm_granule g = {{any(s->rng, 0), any(s->rng, 0), any(s->rng, 0), any(s->rng, gm_lap(s->head, lane->log2))}};
+    const uint32_t lap = gm_lap(s->head, lane->log2);
+    const struct gm_granule g = {{any(s->rng, 0), any(s->rng, 0), any(s->rng, 0), any(s->rng, lap)}};
 
     gm_store16_sys(&lane->cq[slot], g);
     s->h->harm->words++;
@@ -233,7 +234,7 @@ static bool is_closed(const struct hostile *h)
 void scribble_live(struct hostile *h)
 {
     static const uint32_t slots[] = {2, 4, 16, 64, 256, 1024};
-    struct rng rng = random_of(h->world->plan.seed, KEY_SCRIBBLE, h->number, 0);
+    struct rng rng = random_of(h->world->plan.seed, KEY_SCRIBBLE, h->number, h->life);
 
     while (!h->world->over) {
         hostile_open(h, ARENA_BYTES, slots[random_below(&rng, 6)]);

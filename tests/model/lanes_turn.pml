@@ -41,6 +41,9 @@ inline aim()
     f_lane = NEXT_READY;
     if
     :: held != 0 -> f_lane = held - 1
+#ifdef MUT_HOT_FIRST
+    :: held == 0 && hot != 0 && OPEN(hot - 1) -> f_lane = hot - 1
+#endif
     :: held == 0 && f_lane != NONE && OPEN(f_lane)
     :: else -> f_lane = (hot != 0 && OPEN(hot - 1) -> hot - 1 : FIRST_OPEN)
     fi;
@@ -343,6 +346,9 @@ inline park()
     :: !found ->
 #ifdef MUT_FLAG_LATE
         park_flag(true);
+#endif
+#ifdef MUT_BELL_LATE
+        doorbell = false; /* of an earlier sleep, it believes */
 #endif
 end_asleep:
         (doorbell);

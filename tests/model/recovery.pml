@@ -10,7 +10,7 @@
  */
 #if defined(R_TWO) /* rings of two slots, two deaths */
 # define SLOTS 2
-# define POSITIONS 3
+# define POSITIONS 4
 # define DEATHS 2
 # define BADS 0
 #elif defined(R_BAD) /* refused ones among them */
@@ -21,26 +21,26 @@
 # define SLOTS 4
 # define POSITIONS 3
 # define DEATHS 1
-#elif defined(R_WIDE) /* descriptors of two slots */
-# define SLOTS 4
-# define POSITIONS 4
+#elif defined(R_WIDE) /* descriptors of two slots, also over the end of the ring */
+# define SLOTS 2
+# define POSITIONS 5
 # define DEATHS 1
 # define WIDES 1
 # define HOSTS 0
 # define BADS 0
 #elif defined(R_SKIP) /* a long job, and slots that carry no job over it */
 # define SLOTS 2
-# define POSITIONS 4
+# define POSITIONS 5
 # define DEATHS 1
 # define SKIPS 1
-# define HOSTS 0
 # define BADS 0
 #elif defined(R_SLEEP) /* the client sleeps, and is woken by the next process, or because there will be none */
 # define SLOTS 2
-# define POSITIONS 2
+# define POSITIONS 3
 # define DEATHS 1
 # define RESTS 1
 # define GIVE_UP 1
+# define HOSTS 0
 #endif
 
 #ifndef HOSTS
@@ -61,7 +61,6 @@
 #ifndef GIVE_UP
 # define GIVE_UP 0
 #endif
-#define LIVES (DEATHS + 1)
 #define SLOT(p) ((p) % SLOTS)
 #define WORD(p) ((p) + 1)
 
@@ -93,16 +92,23 @@ byte journal[SLOTS], note_head = 0, note_taken = 0;
 /* On the bus. */
 byte bus_mark[SLOTS], bus_cq[SLOTS], bus_status[SLOTS], bus_note_head = 0, bus_note_taken = 0;
 bool bus_note = false;
-bool bus_refused[SLOTS]; /* the dispatcher's own, whose fence waits for it */
 
-/* A device process: tickets that are out, messages in the inbox; sets of positions. */
-byte ticket[LIVES], inbox[LIVES];
-byte life = 0, deaths = DEATHS;
-bool condemned[LIVES], dead[LIVES]; /* gridmilld gave it up; it has exited */
+/* The device process (a second one is for MUT_NO_WAIT alone): tickets that are out, messages in the inbox, as sets of
+ * positions; who of dispatcher and worker has still to end, and to begin. */
+byte ticket[2], inbox[2], ends = 0, begins = 0, deaths = DEATHS;
+byte add_start = 0, add_taken = 0, add_answers = 0; /* LANE_ADD */
 
 /* Ghosts: sets of positions that were taken, whose effect outlives, that have an answer in memory. */
 byte taken = 0, effect = 0, given = 0;
 #define BIT(p) (1 << (p))
+
+#if SLOTS > 2
+# define MARKS_ARRIVED (bus_mark[0] == 0 && bus_mark[1] == 0 && bus_mark[2] == 0 && bus_mark[3] == 0)
+# define ANSWERS_ARRIVED (bus_cq[0] == 0 && bus_cq[1] == 0 && bus_cq[2] == 0 && bus_cq[3] == 0)
+#else
+# define MARKS_ARRIVED (bus_mark[0] == 0 && bus_mark[1] == 0)
+# define ANSWERS_ARRIVED (bus_cq[0] == 0 && bus_cq[1] == 0)
+#endif
 
 inline answer(p_, status_)
 {
@@ -119,7 +125,7 @@ inline answer(p_, status_)
 init
 {
     atomic {
-        run dispatcher(0, 0, 0);
+        run dispatcher(0);
         run worker(0);
         run bus();
         run client();

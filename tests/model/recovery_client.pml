@@ -8,10 +8,14 @@
 #define OWED(p) ((owed >> (p)) & 1)
 #define BEFORE(p) ((p) >= SLOTS && OWED((p) - SLOTS))
 #define BEFORE2(p) ((p) >= 2 * SLOTS && OWED((p) - 2 * SLOTS))
-#define SLOT_FREE(p) (!BEFORE(p) && !BEFORE2(p) && ((p) < SLOTS || kind[(p) - SLOTS] != SKIP || PROVEN(p)))
+#define SLOT_FREE(p) (!BEFORE(p) && !BEFORE2(p) && ROUND(p))
 
-/* What stands in the slot of p was taken: a later one has been answered. The stores of a turn are a moment apart, and all
- * of them are there long before the client has gone round: nothing else orders the mark of a plain job against that. */
+/* What is on the bus arrives before a client that has read an answer comes round to the slot. What the dispatcher has
+ * not stored yet may take as long as it likes. */
+#define ROUND(p) ((p) < SLOTS || (MARKS_ARRIVED && !bus_note && (kind[(p) - SLOTS] != SKIP || PROVEN(p))))
+
+/* What stands in the slot of p was taken: a later one has been answered. That its mark is there too is what recovery
+ * leans on: under a skip slot nothing else tells of the job. */
 #define LATER(p) (read >> ((p) - SLOTS + 1))
 #ifdef MUT_MARK_SLOW
 # define PROVEN(p) (LATER(p) != 0)
@@ -21,25 +25,29 @@
 
 #define FITS(n) (tail + (n) <= POSITIONS && SLOT_FREE(tail) && ((n) == 1 || SLOT_FREE(tail + 1)))
 
+inline begin(p)
+{
+    first[SLOT(p)] = WORD(p)
+}
+inline written(p)
+{
+    whole[SLOT(p)] = WORD(p);
+    owed = (IS_JOB(kind[p]) -> owed | BIT(p) : owed)
+}
+
 /* The first granule may be there long before the others. */
 inline write_one(kind_)
 {
-    atomic { kind[tail] = kind_; first[SLOT(tail)] = WORD(tail) };
-    atomic {
-        whole[SLOT(tail)] = WORD(tail);
-        owed = (IS_JOB(kind_) -> owed | BIT(tail) : owed);
-        tail++
-    }
+    if
+    :: tail < SLOTS -> atomic { kind[tail] = kind_; begin(tail); written(tail); tail++ }
+    :: tail >= SLOTS -> atomic { kind[tail] = kind_; begin(tail) }; atomic { written(tail); tail++ }
+    fi
 }
 inline write_wide()
 {
-    atomic { kind[tail] = WIDE; kind[tail + 1] = HALF; first[SLOT(tail + 1)] = WORD(tail + 1); whole[SLOT(tail + 1)] = WORD(tail + 1) };
-    first[SLOT(tail)] = WORD(tail);
-    atomic {
-        whole[SLOT(tail)] = WORD(tail);
-        owed = owed | BIT(tail);
-        tail = tail + 2
-    }
+    atomic { kind[tail] = WIDE; kind[tail + 1] = HALF; begin(tail + 1); written(tail + 1) };
+    begin(tail);
+    atomic { written(tail); tail = tail + 2 }
 }
 
 #define STANDS(s) (cq[s] - 1)
@@ -87,7 +95,7 @@ proctype client()
     :: FITS(2) -> write_wide()
 #endif
 #if SKIPS
-    :: skips > 0 && tail + 2 <= POSITIONS && tail >= SLOTS && BEFORE(tail) && PROVEN(tail) && SLOT_FREE(tail + 1) ->
+    :: skips > 0 && tail + 2 <= POSITIONS && tail >= SLOTS && BEFORE(tail) && MARKS_ARRIVED && !bus_note && PROVEN(tail) && SLOT_FREE(tail + 1) ->
         skips--;
         write_one(SKIP);
         write_one(PLAIN)

@@ -76,30 +76,50 @@ inline lose(p)
     }
 }
 
-/* Everything on the bus and in the process is gone. */
+/* Everything in the process and on the bus is gone. */
 inline forget(s)
 {
-    bus_mark[s] = 0; bus_cq[s] = 0; bus_status[s] = 0; bus_refused[s] = false
+    bus_mark[s] = 0; bus_cq[s] = 0; bus_status[s] = 0
 }
-inline reaped_exit()
+inline kill()
 {
     d_step {
-        dead[life] = true;
+        ends = 3;
+        ticket[0] = 0; inbox[0] = 0;
+        bus_note = false; bus_note_head = 0; bus_note_taken = 0;
         forget(0);
         forget(1);
 #if SLOTS > 2
         forget(2);
-        forget(3);
+        forget(3)
 #endif
-        bus_note = false; bus_note_head = 0; bus_note_taken = 0; ticket[life] = 0; inbox[life] = 0
-    }
+    };
+    (ends == 0)
 }
 
-#ifdef MUT_REOPEN_ZERO
-# define ANSWERS 0
-#else
-# define ANSWERS note_taken
+/* LANE_ADD of the next process. What is noted is what it begins with, for it may die before it notes anything. */
+inline lane_add()
+{
+    d_step {
+        note_taken = note_taken + jobs;
+#ifndef MUT_NOTE_STALE
+        note_head = start_at;
 #endif
+        add_start = start_at;
+        add_taken = note_taken;
+#ifndef MUT_REOPEN_ZERO
+        add_answers = note_taken; /* all of them are answered */
+#endif
+        start_at = 0; jobs = 0; next = 0; range = false;
+        lane_state = OPEN
+    };
+#ifdef MUT_NO_WAIT
+    run dispatcher(1);
+    run worker(1)
+#else
+    begins = 3
+#endif
+}
 
 proctype host()
 {
@@ -107,9 +127,10 @@ proctype host()
     bool range = false, answered = false, started = false;
 end_served:
     do
-    :: atomic { deaths > 0 -> deaths--; condemned[life] = true };
+    :: deaths > 0 ->
+        deaths--;
 #ifndef MUT_NO_WAIT
-        reaped_exit();
+        kill();
 #endif
         lane_state = RECOVERING;
         recover();
@@ -117,10 +138,11 @@ end_served:
         :: lose(0)
         :: lose(1)
         :: lose(2)
+#if POSITIONS > 3
         :: lose(3)
+#endif
 #if POSITIONS > 4
         :: lose(4)
-        :: lose(5)
 #endif
         :: lost == 0 -> break
         od;
@@ -131,16 +153,7 @@ end_served:
             wake_pipe = true;
 #endif
             break
-        :: atomic {
-#ifndef MUT_NOTE_STALE
-                note_head = start_at;
-#endif
-                note_taken = note_taken + jobs;
-                life++
-            };
-            run dispatcher(life, start_at, ANSWERS);
-            run worker(life);
-            lane_state = OPEN
+        :: lane_add()
         fi
     od
 }

@@ -128,6 +128,9 @@ inline arrive()
 #endif
 }
 
+/* gm_inbox_answered. */
+#define ANSWERED(st) (st == OK -> MSG_DONE : MSG_CANCELLED)
+
 /* A skipped tile leaves the abort word set, so no job that skipped one ends well. */
 inline finish()
 {
@@ -137,11 +140,11 @@ inline finish()
     :: else ->
         assert(st == CANCELLED || (!ent[e].skipped && ent[e].flags == (1 << TILES(KIND(ent[e].job))) - 1));
 #ifdef MUT_DONE_FIRST
-        inbox_push(MSG_DONE);
+        inbox_push(ANSWERED(st));
         complete(ent[e].lane, ent[e].pos, ent[e].job, st)
 #else
         complete(ent[e].lane, ent[e].pos, ent[e].job, st);
-        inbox_push(MSG_DONE)
+        inbox_push(ANSWERED(st))
 #endif
     fi;
     d_step { st = 0; last = false }
