@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * See lane_client.h. Everything is written by hand, granule by granule, so that a test can also do it wrong; one thread.
+ * See lane_client.h. Everything is written by hand, granule by granule, so that a test can also do it wrong. One
+ * thread.
  */
 #include "lane_client.h"
 

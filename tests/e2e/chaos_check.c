@@ -73,8 +73,8 @@ static bool was_lost(const struct runner *r)
     return lost;
 }
 
-/* NULL, or what does not agree. The figures of a device that was killed are short of what it did last: then only what
- * is counted twice is wrong. */
+/* NULL, or what does not agree. Of what a device answered last before it was killed nobody knows the kind; it is
+ * counted as done. */
 static const char *audit_wrong(struct runner *r, const struct figures *f, const struct audit *audit)
 {
     static char words[500];
@@ -92,7 +92,7 @@ static const char *audit_wrong(struct runner *r, const struct figures *f, const 
              submitted, done, failed, rejected, cancelled, audit->answered, audit->done, audit->cancelled, audit->lost,
              audit->refused, audit->unknown);
     const bool exact = !was_lost(r);
-    if (done > audit->done + audit->unknown || (exact && done < audit->done))
+    if (done > (exact ? audit->done : audit->answered) + audit->unknown || (exact && done < audit->done))
         return words;
     if (cancelled > audit->cancelled + audit->unknown || (exact && cancelled < audit->cancelled))
         return words;
