@@ -74,11 +74,12 @@ inline inbox_take_next()
     };
     publish()
 }
-inline inbox_done()
+inline inbox_take_done()
 {
     d_step {
-        MESSAGE(MSG_DONE) || MESSAGE(MSG_CANCELLED) ->
+        MESSAGE(MSG_DONE) ->
         take_message();
+        completed++;
 #ifndef MUT_NO_CREDIT
         credit = credit - WIDEST(KIND(ent[e].job));
 #endif
@@ -153,7 +154,7 @@ progress_not_yet: /* the client is between two stores */
 inline refuse(status_)
 {
     complete(l, AT, priv, status_);
-    d_step { ADVANCE; priv = NONE; l = 0; drop = (status_ == CANCELLED -> NONE : drop) }
+    d_step { ADVANCE; completed++; priv = NONE; l = 0; drop = (status_ == CANCELLED -> NONE : drop) }
 }
 
 #define FREE0 !ent[0].used
@@ -296,19 +297,19 @@ end_parked:
  * two sides sees the other. The flags are down again before the next poll. */
 inline park()
 {
+#ifndef MUT_FLAG_LATE
     park_flag(true);
+#endif
     do
     :: i < LANES && !SOMETHING(i) -> i++
-    :: i < LANES && SOMETHING(i) -> /* half a descriptor keeps nobody awake: its client rings when it is whole */
-        if
-        :: sq1[SLOT(i, head[i])].lap != LAP(head[i], SLOTS) -> i++
-        :: else -> break
-        fi
-    :: i == LANES -> break
+    :: else -> break
     od;
     if
     :: i == LANES && inbox[in_head % PLACES].lap != LAP(in_head, PLACES) ->
         i = 0;
+#ifdef MUT_FLAG_LATE
+        park_flag(true);
+#endif
         sleep()
     :: else -> i = 0
     fi;
@@ -322,11 +323,19 @@ inline park()
 # define MAY_PARK NONE_USED
 #endif
 
+/* A client that says it sleeps is woken when more is complete than it has reaped; once for each sleep. It may have reaped
+ * what is not counted here yet, so "more" is not "different". What was read of its granule may be old by now. */
+#ifdef MUT_WAKE_DIFFERENT
+# define MORE (completed != reaped)
+#else
+# define MORE (completed > reaped)
+#endif
+
 /* One step of a turn after another, in any order: the proof does not lean on policy. Guards stand for "try, else skip". */
 proctype dispatcher()
 {
-    byte priv = NONE, l = 0, a = 0, b = 0, e = 0, n = 0, i = 0;
-    bool seen = false;
+    byte priv = NONE, l = 0, a = 0, b = 0, e = 0, n = 0, i = 0, reaped = 0;
+    bool seen = false, armed = false;
 #ifdef MUT_HEAD_EARLY
     byte at = 0;
 #endif
@@ -336,7 +345,7 @@ proctype dispatcher()
 end_idle:
     do
     :: inbox_take_next()
-    :: inbox_done()
+    :: inbox_take_done()
     :: poll(0)
 #if LANES > 1
     :: poll(1)
@@ -365,6 +374,10 @@ end_idle:
 #endif
 #if PARKS
     :: d_step { parks > 0 && priv == NONE && MAY_PARK && ROOM(WORKERS) -> parks-- }; park()
+#endif
+#if WAKE
+    :: d_step { armed != wait_armed || reaped != wait_reaped -> armed = wait_armed; reaped = wait_reaped }
+    :: d_step { armed && MORE && wake_sent != reaped -> wake = true; wake_sent = reaped }
 #endif
     od
 }

@@ -1,18 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The scheduler of device/core as a Spin model: lane, ticket ring, phases, inbox, gangs, cancel, pause and sleep. A step
- * carries the name of the function that does it. One atomic step here is one access to memory that another
+ * The scheduler of device/core as a Spin model: lanes, ticket ring, phases, inbox, gangs, cancel, pause and sleep. A
+ * step carries the name of the function that does it. One atomic step here is one access to memory that another
  * process also touches, together with the local work around it; memory is sequentially consistent (the README says
  * what that leaves out). presets.pml gives the sizes and the job mix of a run; a MUT_x breaks one step.
  *
  * Ghost state (only asserts read it) is marked so. End labels are on idle waits alone: a client that misses a
  * completion, a gang that never meets, a pause that never ends or a leaked entry is an invalid end state.
  */
-#include "positions.pml"
 #include "presets.pml"
 
+#define NONE 255
 #define STOP 254 /* entry field of a stop ticket */
 #define TAIL 253 /* a client's slot that holds the second half of a wide descriptor */
+
+/* Positions run modulo n * LAPS, so that a lap word wraps after few steps: LAPS stands for 2^32. */
+#define LAPS 4
+#define LAP(p, n) (((p) / (n) + 1) % LAPS)
+#define TURN(n) ((n) * LAPS)
+#define LAP_BEFORE(p, n) ((LAP((p) % TURN(n), n) + LAPS - 1) % LAPS)
+#define NEXT(p, n) p = ((p) + 1) % TURN(n)
+#define SLOT(l, p) ((l) * SLOTS + (p) % SLOTS)
 
 /* Kinds of job: phases, shares of a phase, tiles of a phase, barriers a share meets. */
 #define NOP 0  /* one share */
@@ -85,9 +93,8 @@ entry_t ent[ENTRIES];
 
 /* The inbox: one place per entry. */
 #define INBOX_START (TURN(PLACES) - PLACES - 1)
-#define MSG_NEXT 1 /* the others: it was answered, with */
+#define MSG_NEXT 1
 #define MSG_DONE 2
-#define MSG_CANCELLED 3
 typedef place_t {
     byte lap, entry, msg, gen /* gen: ghost */
 };
@@ -106,9 +113,14 @@ bool gone = false;      /* the kernel has returned, to sleep */
 bool life = 0;          /* launch number */
 bool stop_flag = false; /* the MUT_STOP_FLAGs only */
 
-/* Sleep of the device: a flag for each lane and one for the host and the workers, and the doorbells. */
+/* Sleep of the device: a flag for each lane and one for the host and the workers, and the doorbell's eventfd. */
 bool asleep[LANES], asleep_admin = false, doorbell = false;
 byte parks = PARKS; /* times of idleness: traffic may leave none after the last one */
+
+/* Sleep of a client: its wait granule, what the dispatcher counts, and the client's eventfd. */
+bool wait_armed = false, wake = false;
+byte wait_reaped = 0, completed = 0, wake_sent = NONE;
+byte events = WAKE; /* other things that the client wakes for */
 
 int answered = 0;       /* ghost: set of lane positions with a completion */
 

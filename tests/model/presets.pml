@@ -96,6 +96,13 @@
 # define PARKS 2
 # define J0 NOP
 # define J1 TWO
+#elif defined(P_SLEEP_LANES) /* one lane speaks up while the other is looked at */
+# define LANES 2
+# define JOBS 1
+# define WORKERS 2
+# define ENTRIES 1
+# define PARKS 2
+# define J0 NOP
 #elif defined(P_SLEEP_CPU) /* the dispatcher sleeps while workers run */
 # define JOBS 2
 # define WORKERS 2
@@ -104,6 +111,14 @@
 # define PARK_IN_FLIGHT 1
 # define J0 TWO
 # define J1 NOP
+#elif defined(P_WAKE) /* the client sleeps until completions come */
+# define JOBS 3
+# define WORKERS 2
+# define ENTRIES 2
+# define WAKE 1
+# define J0 NOP
+# define J1 NOP
+# define J2 BAD
 #elif defined(P_LANES) /* two lanes share entries and credit */
 # define LANES 2
 # define JOBS 2
@@ -152,6 +167,9 @@
 #endif
 #ifndef PARK_IN_FLIGHT
 # define PARK_IN_FLIGHT 0
+#endif
+#ifndef WAKE
+# define WAKE 0
 #endif
 #ifndef SCRIBBLE
 # define SCRIBBLE 0

@@ -128,9 +128,6 @@ inline arrive()
 #endif
 }
 
-/* gm_inbox_answered. */
-#define ANSWERED(st) (st == OK -> MSG_DONE : MSG_CANCELLED)
-
 /* A skipped tile leaves the abort word set, so no job that skipped one ends well. */
 inline finish()
 {
@@ -140,11 +137,11 @@ inline finish()
     :: else ->
         assert(st == CANCELLED || (!ent[e].skipped && ent[e].flags == (1 << TILES(KIND(ent[e].job))) - 1));
 #ifdef MUT_DONE_FIRST
-        inbox_push(ANSWERED(st));
+        inbox_push(MSG_DONE);
         complete(ent[e].lane, ent[e].pos, ent[e].job, st)
 #else
         complete(ent[e].lane, ent[e].pos, ent[e].job, st);
-        inbox_push(ANSWERED(st))
+        inbox_push(MSG_DONE)
 #endif
     fi;
     d_step { st = 0; last = false }
