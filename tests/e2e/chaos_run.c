@@ -91,6 +91,7 @@ static void choose_drill(struct runner *r)
     r->drill = r->world->life == 0 && r->world->plan.drill[0] != '\0';
     if (!r->drill)
         return;
+    r->drill_crashes = strncmp(r->world->plan.drill, "abort", 5) == 0 || strncmp(r->world->plan.drill, "trap", 4) == 0;
     snprintf(text, sizeof text, "%s,once=%s/once", r->world->plan.drill, r->daemon.folder);
     setenv("GRIDMILL_DRILL", text, 1);
     for (uint32_t d = 0; d < DEVICES_HERE; d++)

@@ -20,7 +20,7 @@ struct runner {
     pid_t frozen[DEVICES_HERE];
     pid_t gone[DEVICES_HERE]; /* that we killed last: the daemon may not know yet */
     uint64_t thaw_ms[DEVICES_HERE];
-    bool drill;
+    bool drill, drill_crashes; /* of the daemon that runs; the first daemon's was one that does */
     struct figures seen;
     const char *summary; /* of the last audit */
 };
