@@ -63,7 +63,7 @@ GM_HD void gm_fence_sys(void)
  * themselves, so there is nothing left to do; ThreadSanitizer checks that. */
 GM_HD void gm_fence_acq_rel_sys(void) {}
 GM_HD void gm_fence_acq_rel_gpu(void) {}
-GM_HD void gm_store16_gpu(void *p, uint64_t low, uint64_t high)
+GM_HD void gm_store_pair_gpu(void *p, uint64_t low, uint64_t high)
 {
     __atomic_store_n((uint64_t *)p, low, __ATOMIC_RELAXED);
     __atomic_store_n((uint64_t *)p + 1, high, __ATOMIC_RELAXED);
@@ -128,6 +128,10 @@ GM_HD void gm_store16_sys(struct gm_granule *p, struct gm_granule g)
 #else
 #error "no 16-byte access for this processor"
 #endif
+
+/* A granule between two threads of one processor: the store of each is its release, the load its acquire. */
+GM_HD struct gm_granule gm_load16_gpu(const struct gm_granule *p) { return gm_load16_sys(p); }
+GM_HD void gm_store16_gpu(struct gm_granule *p, struct gm_granule g) { gm_store16_sys(p, g); }
 
 #endif /* host */
 #endif

@@ -45,16 +45,34 @@ GM_STORE(gm_store_relaxed_sys_u32, uint32_t, "r", "st.relaxed.sys.global.u32")
 GM_STORE(gm_store_relaxed_sys_u64, uint64_t, "l", "st.relaxed.sys.global.u64")
 GM_STORE(gm_store_release_sys_u32, uint32_t, "r", "st.release.sys.global.u32")
 
-/* __threadfence and __threadfence_system are sequentially consistent, more than acquire-release asks for; but
- * fence.acq_rel.gpu between an entry and its ticket made a no-op slower, not faster (5.4 to 6.7 us on an H200). */
+/* __threadfence and __threadfence_system are sequentially consistent, more than acquire-release asks for; a build with
+ * fence.acq_rel.gpu between an entry and its ticket was slower, not faster, on an H200 (device/cuda/SHAPES.md). */
 static __device__ __forceinline__ void gm_fence_sys(void) { __threadfence_system(); }
 static __device__ __forceinline__ void gm_fence_acq_rel_sys(void) { __threadfence_system(); }
 static __device__ __forceinline__ void gm_fence_acq_rel_gpu(void) { __threadfence(); }
 
-/* 16 bytes for this GPU alone; two 64-bit halves of one line in one access. */
-static __device__ __forceinline__ void gm_store16_gpu(void *p, uint64_t low, uint64_t high)
+/* Two 64-bit words in one access, for this GPU alone. */
+static __device__ __forceinline__ void gm_store_pair_gpu(void *p, uint64_t low, uint64_t high)
 {
     asm volatile("st.relaxed.gpu.global.v2.u64 [%0], {%1, %2};" ::"l"(p), "l"(low), "l"(high) : "memory");
+}
+
+/* A granule between two blocks. Acquire; the store is relaxed, because a granule is whole by itself, and what lies
+ * before a reference is fenced. */
+static __device__ __forceinline__ struct gm_granule gm_load16_gpu(const struct gm_granule *p)
+{
+    struct gm_granule g;
+    asm volatile("ld.acquire.gpu.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(g.w[0]), "=r"(g.w[1]), "=r"(g.w[2]), "=r"(g.w[3])
+                 : "l"(p)
+                 : "memory");
+    return g;
+}
+static __device__ __forceinline__ void gm_store16_gpu(struct gm_granule *p, struct gm_granule g)
+{
+    asm volatile("st.relaxed.gpu.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(p), "r"(g.w[0]), "r"(g.w[1]),
+                 "r"(g.w[2]), "r"(g.w[3])
+                 : "memory");
 }
 
 static __device__ __forceinline__ struct gm_granule gm_load16_sys(const struct gm_granule *p)

@@ -48,7 +48,7 @@ GM_DEV int32_t gm_admin_lane_close(struct gm_disp *d)
         return GM_EINVAL;
     gm_lane_shut(d, index);
     for (uint32_t i = 0; i < GM_ENTRIES_MAX; i++)
-        if ((d->entry_lane[i] & ~GM_LANE_POOL) == index)
+        if (gm_entry_lane(d->entry_lane[i]) == index)
             return GM_EBUSY; /* its completion slots are still to be written */
     d->lane[index].header = NULL;
     if (d->hot == index + 1u)
@@ -108,19 +108,23 @@ GM_DEV int32_t gm_admin_arena_clear(struct gm_disp *d, bool used)
     return GM_OK;
 }
 
-/* Whole warp: finds a job in flight by lane and position, or all of the lane, and sets its abort word. */
+/* Whole warp: finds a job in flight by lane and position, or all of the lane, and tells its workers to give up. */
 GM_DEV bool gm_admin_abort(const struct gm_core *core, const struct gm_disp *d, uint32_t lane, uint64_t position,
                            bool all)
 {
     bool found = false;
     for (uint32_t base = 0; base < core->entries_count; base += GM_WARP) {
         const uint32_t i = base + gm_lane_id();
-        if (i < core->entries_count && (d->entry_lane[i] & ~GM_LANE_POOL) == lane) {
+        if (i < core->entries_count && gm_entry_lane(d->entry_lane[i]) == lane) {
             struct gm_entry *entry = gm_entry_at(core, i);
-            if (all || gm_load_relaxed_u64(&entry->job.position) == position) {
+            const uint64_t at = gm_load_relaxed_u64(&entry->job.position);
+            if (!all && at != position)
+                continue;
+            found = true;
+            if (d->entry_lane[i] & GM_LANE_INLINE)
+                gm_publish_abort(core, d, i, at);
+            else
                 gm_store_relaxed_u32(&entry->abort, 1);
-                found = true;
-            }
         }
     }
     return gm_ballot(found) != 0;

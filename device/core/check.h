@@ -131,7 +131,7 @@ GM_DEV int32_t gm_check(const struct gm_core *core, const struct gm_disp *d, uin
     job->flags = (uint8_t)(word0 >> 24);
     job->lane = (uint16_t)lane_index;
     job->slots_log2 = (uint8_t)lane->slots_log2;
-    job->zero = 0;
+    job->pad = 0;
     job->position = lane->head + k;
     job->completion = (uint64_t)(uintptr_t)&lane->cq[job->position & ((UINT64_C(1) << lane->slots_log2) - 1u)];
     job->n = gm_desc_get64(head.w, GM_W_N);

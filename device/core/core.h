@@ -25,8 +25,8 @@ struct __attribute__((aligned(16))) gm_job {
     uint16_t op;
     uint8_t dtype, flags;
     uint16_t lane, entry;
-    uint64_t position;
     uint64_t n;
+    uint64_t position; /* this and the addresses are all that the dispatcher looks for in an entry */
     uint64_t address[GM_BUFFERS_MAX];
     uint64_t value[2];
     uint64_t workspace, workspace_bytes;
@@ -34,12 +34,15 @@ struct __attribute__((aligned(16))) gm_job {
     uint64_t completion; /* address of the completion slot */
     uint32_t bins;
     uint16_t marks;
-    uint8_t slots_log2, zero;
+    uint8_t slots_log2, pad; /* pad: a word of gm_slot_word carries something there */
     uint16_t phase, phases;
     uint32_t shares;
     uint64_t tiles, tile_elements;
 };
 static_assert(sizeof(struct gm_job) == 128, "one line");
+static_assert(offsetof(struct gm_job, position) % 16u == 0 && GM_BUFFERS_MAX == 3u &&
+                  offsetof(struct gm_job, address) == offsetof(struct gm_job, position) + 8u,
+              "gm_start_note writes them in two pairs");
 
 struct gm_entry {
     struct gm_job job;
@@ -56,24 +59,19 @@ static_assert(offsetof(struct gm_entry, next_tile) == 136 && offsetof(struct gm_
                   offsetof(struct gm_entry, status) == 148 && offsetof(struct gm_entry, generation) == 152,
               "gm_start_entry writes them in pairs");
 
-/* Ticket slot: lap << 32 | generation << 24 | entry << 12 | share. Inbox slot: lap << 32 | kind << 30 | entry. */
-#define GM_STOP_ENTRY 0xfffu
+/* A slot of the ticket ring: see slot.h. */
+#define GM_SLOT_GRANULES 8u
+struct __attribute__((aligned(128))) gm_slot {
+    struct gm_granule g[GM_SLOT_GRANULES];
+};
+
+/* Inbox slot: lap << 32 | kind << 30 | entry. */
 enum gm_inbox_kind {
     GM_INBOX_NEXT = 0, /* a phase is done and the job goes on; the others: it was answered, with */
     GM_INBOX_DONE = 1, /* a result */
     GM_INBOX_FAILED = 2,
     GM_INBOX_CANCELLED = 3
 };
-GM_HD uint64_t gm_slot_make(uint32_t lap, uint32_t generation, uint32_t entry, uint32_t share)
-{
-    return (uint64_t)lap << 32 | (generation & 0xffu) << 24 | entry << 12 | share;
-}
-GM_HD uint32_t gm_slot_lap(uint64_t s) { return (uint32_t)(s >> 32); }
-GM_HD uint32_t gm_slot_generation(uint64_t s) { return (uint32_t)s >> 24; }
-GM_HD uint32_t gm_slot_entry(uint64_t s) { return (uint32_t)s >> 12 & 0xfffu; }
-GM_HD uint32_t gm_slot_share(uint64_t s) { return (uint32_t)s & 0xfffu; }
-static_assert(GM_ENTRIES_MAX <= GM_STOP_ENTRY, "the stop entry is no entry");
-
 struct gm_arena_row {
     uint64_t address, bytes;
     uint32_t session;
@@ -101,8 +99,12 @@ struct gm_lane_row {
 /* One bit for each lane. */
 #define GM_LANE_WORDS ((GM_LANE_TABLE + 31u) / 32u)
 
-#define GM_LANE_NONE 0x7fffu
-#define GM_LANE_POOL 0x8000u /* flag beside a lane index: the job holds workspace from the pool */
+#define GM_LANE_NONE 0x3fffu
+/* Flags beside a lane index, in entry_lane. */
+#define GM_LANE_INLINE 0x4000u /* the job lies in its ticket's slot */
+#define GM_LANE_POOL   0x8000u /* it holds workspace from the pool */
+GM_HD uint32_t gm_entry_lane(uint32_t word) { return word & ~(GM_LANE_INLINE | GM_LANE_POOL); }
+static_assert(GM_LANE_TABLE <= GM_LANE_NONE, "no lane");
 
 struct gm_piece {
     uint32_t start, count; /* in units of GM_WORKSPACE_ALIGN */
@@ -123,7 +125,7 @@ struct gm_counters {
  * empties the first-level cache and every look at a table in memory would cost a trip to the second. */
 struct gm_core {
     struct gm_counters *counters;
-    uint64_t *slots;           /* ticket ring */
+    struct gm_slot *slots;     /* ticket ring */
     uint32_t *acks;            /* its acknowledgements: the lap that was read */
     uint64_t *inbox;           /* as many slots as entries, so never full */
     struct gm_entry *entries;
@@ -144,8 +146,9 @@ struct gm_core {
 };
 
 /* Private to the dispatcher. Copied in 16-byte pieces between launches of a GPU's kernel. */
-struct __attribute__((aligned(16))) gm_disp {
+struct __attribute__((aligned(128))) gm_disp {
     struct gm_granule stage[GM_POLL_MAX * 4]; /* private copies of one poll */
+    struct gm_slot line;                      /* a slot on its way out */
     struct gm_granule side[4];                /* admin descriptor */
     struct gm_core core;                     /* a copy for the calls of a turn, apart from a kernel's parameters */
     struct gm_op_row op_row[GM_OP_COUNT];     /* the op table, where a look costs no branches */
@@ -174,6 +177,7 @@ struct __attribute__((aligned(16))) gm_disp {
     uint16_t free_entry[GM_ENTRIES_MAX];
     uint16_t entry_widest[GM_ENTRIES_MAX]; /* what a job in flight gives back, without a trip to its entry */
     uint16_t entry_lane[GM_ENTRIES_MAX];   /* GM_LANE_NONE: free */
+    uint32_t entry_ticket[GM_ENTRIES_MAX]; /* of a job in its slot: the low word of its ticket's position */
     uint8_t entry_op[GM_ENTRIES_MAX];
     struct gm_piece piece[GM_WORKSPACE_PIECES];
     struct gm_cancel cancel[GM_CANCELS_MAX];

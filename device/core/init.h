@@ -22,6 +22,16 @@ struct gm_core_shape {
 #define GM_ENTRIES_LOG2 11u
 static_assert(1u << GM_TICKETS_LOG2 == GM_TICKETS && 1u << GM_ENTRIES_LOG2 == GM_ENTRIES_MAX, "logs of limits.h");
 
+/* Every granule of a ring of tickets carries the lap before the first: no ticket is there, and where only references are
+ * written, what lies behind them is of no lap to come. */
+static inline void gm_slots_init(struct gm_slot *slots, const struct gm_core_shape *shape)
+{
+    const struct gm_granule empty = {{0, 0, 0, gm_lap(shape->ticket_start, shape->tickets_log2) - 1u}};
+    for (uint32_t i = 0; i < 1u << shape->tickets_log2; i++)
+        for (uint32_t g = 0; g < GM_SLOT_GRANULES; g++)
+            slots[i].g[g] = empty;
+}
+
 /* Fills the scalars of core, the counters and the dispatcher's first state; the pointers are the caller's to set. Fails
  * with ESIZE when the rings cannot hold what the rules need: a stop ticket for each worker beside the widest
  * phase, which has a share for each worker. */

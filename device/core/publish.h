@@ -7,7 +7,7 @@
 #ifndef GM_CORE_PUBLISH_H
 #define GM_CORE_PUBLISH_H
 
-#include "core.h"
+#include "slot.h"
 
 /* Whether positions published .. published + n - 1 may be written. A ticket that was drawn but not yet read must not
  * be overwritten; counting reads is not enough, because they finish out of order. Whole warp. */
@@ -30,14 +30,60 @@ GM_DEV bool gm_room(const struct gm_core *core, struct gm_disp *d, uint32_t n)
     return true;
 }
 
+GM_DEV struct gm_slot *gm_slot_at(const struct gm_core *core, uint64_t ticket)
+{
+    return &core->slots[ticket & (((uint64_t)1 << core->tickets_log2) - 1u)];
+}
+
+/* A reference to a job in its entry. The caller has filled the entry and fenced. One thread. */
+GM_DEV void gm_publish_reference(const struct gm_core *core, uint64_t ticket, uint32_t word)
+{
+    gm_store16_gpu(&gm_slot_at(core, ticket)->g[0], gm_slot_pack(gm_lap(ticket, core->tickets_log2), word, 0, 0));
+}
+
 /* Whole warp: shares 0 .. shares-1 of an entry at base onwards. The caller has filled the entry and fenced. */
 GM_DEV void gm_publish(const struct gm_core *core, uint64_t base, uint32_t generation, uint32_t entry, uint32_t shares)
 {
-    const uint64_t mask = ((uint64_t)1 << core->tickets_log2) - 1u;
-    for (uint32_t s = gm_lane_id(); s < shares; s += GM_WARP) {
-        const uint64_t p = base + s;
-        gm_publish_store(&core->slots[p & mask], gm_slot_make(gm_lap(p, core->tickets_log2), generation, entry, s));
+    for (uint32_t s = gm_lane_id(); s < shares; s += GM_WARP)
+        gm_publish_reference(core, base + s, gm_ticket_make(generation, entry, s));
+}
+
+/* A job that lies in its slot, from one SIMT lane; the granules in any order and behind nothing. */
+GM_DEV void gm_publish_job(const struct gm_core *core, uint64_t ticket, const struct gm_job *job, uint32_t word)
+{
+    struct gm_slot *slot = gm_slot_at(core, ticket);
+    const uint32_t lap = gm_lap(ticket, core->tickets_log2);
+    GM_UNROLL
+    for (uint32_t i = 0; i < GM_SLOT_GRANULES; i++)
+        gm_store16_gpu(&slot->g[i], gm_slot_granule(job, word, lap, i));
+}
+
+/* The same with one access of a warp, when latency counts. Every SIMT lane has the job. Whole warp. */
+GM_DEV void gm_publish_line(const struct gm_core *core, struct gm_disp *d, uint64_t ticket, const struct gm_job *job,
+                            uint32_t word)
+{
+    struct gm_slot *slot = gm_slot_at(core, ticket);
+    const uint32_t lap = gm_lap(ticket, core->tickets_log2);
+    if (gm_lane_id() == 0) {
+        GM_UNROLL
+        for (uint32_t i = 0; i < GM_SLOT_GRANULES; i++)
+            d->line.g[i] = gm_slot_granule(job, word, lap, i);
     }
+    gm_syncwarp();
+    for (uint32_t i = gm_lane_id(); i < GM_SLOT_GRANULES; i += GM_WARP)
+        gm_store16_gpu(&slot->g[i], d->line.g[i]);
+}
+
+/* Says in the slot of a job that it was cancelled, unless the slot carries another ticket by now: then a worker has it
+ * already. The granule is written whole, so the worker finds it with or without. One thread. */
+GM_DEV void gm_publish_abort(const struct gm_core *core, const struct gm_disp *d, uint32_t entry, uint64_t position)
+{
+    const uint64_t ticket = d->published - (uint32_t)((uint32_t)d->published - d->entry_ticket[entry]);
+    if (d->published - ticket > (uint64_t)1 << core->tickets_log2)
+        return;
+    const uint32_t word = gm_ticket_make(d->entry_generation[entry], entry, GM_SHARE_ABORTED);
+    gm_store16_gpu(&gm_slot_at(core, ticket)->g[0],
+                   gm_slot_pack(gm_lap(ticket, core->tickets_log2), word, gm_low(position), gm_high(position)));
 }
 
 #endif

@@ -35,29 +35,47 @@ GM_DEV void gm_cancel_forget(struct gm_disp *d, uint32_t lane, uint64_t before)
     }
 }
 
-/* Fills an entry; returns its generation. One SIMT lane per job. */
-GM_DEV uint32_t gm_start_entry(const struct gm_core *core, struct gm_disp *d, const struct gm_lane_row *lane,
-                               struct gm_job *job, uint32_t index, uint64_t pool_offset, uint32_t widest)
+/* Takes an entry for a job: what the dispatcher itself has to know of it. Returns its generation. One SIMT lane per
+ * job. */
+GM_DEV uint32_t gm_start_take(const struct gm_core *core, struct gm_disp *d, struct gm_job *job, uint32_t index,
+                              uint64_t pool_offset, uint32_t widest)
 {
-    struct gm_entry *entry = gm_entry_at(core, index);
     const uint32_t generation = (d->entry_generation[index] + 1u) & 0xffu;
-    d->entry_generation[index] = (uint8_t)generation;
-    d->entry_widest[index] = (uint16_t)widest;
-    d->entry_op[index] = (uint8_t)job->op;
-    d->entry_lane[index] = (uint16_t)(job->lane | (job->workspace_bytes > GM_ENTRY_SCRATCH ? GM_LANE_POOL : 0u));
+    uint32_t lane = job->lane;
     job->entry = (uint16_t)index;
     if (job->workspace_bytes > GM_ENTRY_SCRATCH) {
+        lane |= GM_LANE_POOL;
         job->marks |= GM_MARK_POOL;
         job->workspace = (uint64_t)(uintptr_t)core->workspace + pool_offset;
     } else {
         job->workspace = (uint64_t)(uintptr_t)(core->scratch + (uint64_t)index * GM_ENTRY_SCRATCH);
     }
+    if (gm_slot_fits(job))
+        lane |= GM_LANE_INLINE;
+    d->entry_generation[index] = (uint8_t)generation;
+    d->entry_widest[index] = (uint16_t)widest;
+    d->entry_op[index] = (uint8_t)job->op;
+    d->entry_lane[index] = (uint16_t)lane;
+    return generation;
+}
+
+/* Fills the entry of a job whose tickets refer to it. One SIMT lane per job. */
+GM_DEV void gm_start_entry(struct gm_entry *entry, const struct gm_lane_row *lane, const struct gm_job *job,
+                           uint32_t generation)
+{
     entry->job = *job;
-    gm_store16_gpu(&entry->arrived, 0, job->shares);                         /* arrived, next_tile */
-    gm_store16_gpu(&entry->abort, 0, generation);                            /* abort, status; generation, pad */
+    gm_store_pair_gpu(&entry->arrived, 0, job->shares); /* arrived, next_tile */
+    gm_store_pair_gpu(&entry->abort, 0, generation);    /* abort, status; generation, pad */
     if (job->marks & GM_MARK_HOST)
         gm_journal_started(lane, job->position); /* ordered by the system fence of gm_start_publish */
-    return generation;
+}
+
+/* Of a job that lies in its slot, what the dispatcher looks for in entries when lanes or arenas go. Nobody else reads
+ * it, so it may be written when the ticket is out. One SIMT lane per job. */
+GM_DEV void gm_start_note(struct gm_entry *entry, const struct gm_job *job)
+{
+    gm_store_pair_gpu(&entry->job.position, job->position, job->address[0]);
+    gm_store_pair_gpu(&entry->job.address[1], job->address[1], job->address[2]);
 }
 
 /* Between an entry and its tickets. Release: entries before tickets. A job on host memory needs the system scope:
@@ -73,18 +91,23 @@ GM_DEV void gm_start_fence(bool host)
     gm_syncwarp();
 }
 
-/* Publishes one phase for every SIMT lane that holds one (shares 0: none), all behind one fence. Returns the number of
- * tickets. Whole warp. */
+/* Publishes one phase for every SIMT lane that holds one (shares 0: none), those that refer to an entry behind one
+ * fence. job: lies in its slot; else NULL. Returns the number of tickets. Whole warp. */
 GM_DEV uint32_t gm_start_publish(const struct gm_core *core, struct gm_disp *d, uint32_t shares, uint32_t index,
-                             uint32_t generation, bool host)
+                                 uint32_t generation, const struct gm_job *job, bool host)
 {
     const uint32_t before = gm_scan_exclusive(shares);
     const uint32_t total = gm_shfl_u32(before + shares, GM_WARP - 1u);
-    const uint64_t base = d->published, mask = ((uint64_t)1 << core->tickets_log2) - 1u;
-    gm_start_fence(gm_ballot(host) != 0);
-    if (shares == 1) {
-        const uint64_t p = base + before;
-        gm_publish_store(&core->slots[p & mask], gm_slot_make(gm_lap(p, core->tickets_log2), generation, index, 0));
+    const uint64_t base = d->published;
+    const bool refers = shares != 0 && job == NULL;
+    if (job != NULL) {
+        gm_publish_job(core, base + before, job, gm_ticket_make(generation, index, GM_SHARE_INLINE));
+        d->entry_ticket[index] = (uint32_t)(base + before);
+    }
+    if (gm_ballot(refers) != 0) {
+        gm_start_fence(gm_ballot(host) != 0);
+        if (refers && shares == 1)
+            gm_publish_reference(core, base + before, gm_ticket_make(generation, index, 0));
     }
     for (uint32_t wide = gm_ballot(shares > 1); wide != 0; wide &= wide - 1u) {
         const uint32_t who = gm_lowest_one(wide);
@@ -265,16 +288,22 @@ GM_DEV_CALL uint64_t gm_start_chunk(const struct gm_core *core, struct gm_disp *
     if (refuse && gm_lowest_one(refusals) == gm_lane_id())
         d->refused_status = (uint32_t)v.status;
     const uint32_t cancelled = gm_count_ones(gm_ballot(refuse && v.status == GM_ECANCELLED));
+    bool in_slot = false;
     if (start) {
         index = d->free_entry[d->free_entries - 1u - rank];
-        generation = gm_start_entry(core, d, lane, &job, index, pool_offset, v.want);
+        generation = gm_start_take(core, d, &job, index, pool_offset, v.want);
+        in_slot = gm_slot_fits(&job);
+        if (in_slot)
+            gm_start_note(gm_entry_at(core, index), &job);
+        else
+            gm_start_entry(gm_entry_at(core, index), lane, &job, generation);
     }
     const uint32_t starts = gm_ballot(start), started = gm_count_ones(starts);
     const uint32_t refused = gm_count_ones(refusals);
     const uint32_t used = gm_shfl_u32(credit + (start ? v.want : 0u), GM_WARP - 1u);
     uint32_t tickets = 0;
     if (starts != 0)
-        tickets = gm_start_publish(core, d, start ? job.shares : 0u, index, generation,
+        tickets = gm_start_publish(core, d, start ? job.shares : 0u, index, generation, in_slot ? &job : NULL,
                                    start && (job.marks & GM_MARK_HOST));
     /* Nothing of a job without host memory outlives this process but its completion, so its mark need not come before
      * its tickets; the fence would wait for it. */
@@ -321,21 +350,22 @@ GM_DEV_CALL uint64_t gm_start_single(const struct gm_core *core, struct gm_disp 
             return 0;
         }
     }
-    const uint32_t index = d->free_entry[d->free_entries - 1u];
-    const uint64_t base = d->published, mask = ((uint64_t)1 << core->tickets_log2) - 1u;
-    uint32_t generation = 0;
+    const uint32_t index = d->free_entry[d->free_entries - 1u], generation = (d->entry_generation[index] + 1u) & 0xffu;
+    const uint64_t base = d->published;
     gm_syncwarp();
-    if (first)
-        generation = gm_start_entry(core, d, lane, &job, index, pool_offset, v.want);
-    if (job.shares == 1) {
-        /* Both worked out before the fence: every instruction between it and the store is latency. */
-        uint64_t *slot = &core->slots[base & mask];
-        const uint64_t ticket = gm_slot_make(gm_lap(base, core->tickets_log2), generation, index, 0);
-        gm_start_fence((job.marks & GM_MARK_HOST) != 0);
-        if (first)
-            gm_publish_store(slot, ticket);
+    if (gm_slot_fits(&job)) {
+        job.entry = (uint16_t)index;
+        gm_publish_line(core, d, base, &job, gm_ticket_make(generation, index, GM_SHARE_INLINE));
+        if (first) {
+            d->entry_ticket[index] = (uint32_t)base;
+            (void)gm_start_take(core, d, &job, index, pool_offset, v.want);
+            gm_start_note(gm_entry_at(core, index), &job);
+        }
     } else {
-        generation = gm_shfl_u32(generation, 0);
+        if (first) {
+            (void)gm_start_take(core, d, &job, index, pool_offset, v.want);
+            gm_start_entry(gm_entry_at(core, index), lane, &job, generation);
+        }
         gm_start_fence((job.marks & GM_MARK_HOST) != 0);
         gm_publish(core, base, generation, index, job.shares);
         gm_syncwarp();

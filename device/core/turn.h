@@ -16,13 +16,24 @@ enum gm_turn_result {
     GM_TURN_STOP   /* stop tickets are out; the caller leaves after its workers */
 };
 
-/* Counts a job of a client's lane. One SIMT lane per job. */
-GM_DEV void gm_inbox_count(struct gm_disp *d, uint32_t op, uint32_t kind)
+/* Counts the answered jobs of clients' lanes. counts: this SIMT lane has one. Added up over the warp first: adding one
+ * by one to the same word would take as many turns as there are jobs. Whole warp. */
+GM_DEV void gm_inbox_count(struct gm_disp *d, bool counts, uint32_t op, uint32_t kind)
 {
     struct gm_device_counters *c = &d->counters;
     const bool done = kind == GM_INBOX_DONE;
-    gm_private_add(done ? &c->lane_done : kind == GM_INBOX_FAILED ? &c->lane_failed : &c->lane_cancelled, 1);
-    gm_private_add(done ? &c->op_done[op] : &c->op_failed[op], 1);
+    const uint32_t all = gm_ballot(counts), dones = gm_ballot(counts && done);
+    const uint32_t failed = gm_ballot(counts && kind == GM_INBOX_FAILED);
+    if (all == 0)
+        return;
+    const uint32_t same = gm_match(counts ? (done ? op : op | 0x10000u) : ~UINT32_C(0));
+    if (counts && gm_lowest_one(same) == gm_lane_id())
+        *(done ? &c->op_done[op] : &c->op_failed[op]) += gm_count_ones(same);
+    if (gm_lane_id() == 0) {
+        c->lane_done += gm_count_ones(dones);
+        c->lane_failed += gm_count_ones(failed);
+        c->lane_cancelled += gm_count_ones(all & ~(dones | failed));
+    }
 }
 
 /* Finished jobs give back what they held. mine: this SIMT lane has one. Whole warp. */
@@ -32,16 +43,16 @@ GM_DEV void gm_inbox_done(const struct gm_core *core, struct gm_disp *d, bool mi
     const uint32_t dones = gm_ballot(mine), rank = gm_scan_exclusive(mine ? 1u : 0u);
     const uint32_t credit = mine ? d->entry_widest[entry_index] : 0u;
     const uint32_t credits = gm_shfl_u32(gm_scan_exclusive(credit) + credit, GM_WARP - 1u);
-    bool pool = false;
+    const uint32_t held = mine ? d->entry_lane[entry_index] : GM_LANE_NONE, lane = gm_entry_lane(held);
+    const uint32_t op = mine ? d->entry_op[entry_index] : 0u, same = gm_match(lane);
+    const bool pool = mine && (held & GM_LANE_POOL) != 0;
     if (mine) {
-        const uint32_t lane = d->entry_lane[entry_index] & ~GM_LANE_POOL;
-        pool = (d->entry_lane[entry_index] & GM_LANE_POOL) != 0;
         d->free_entry[d->free_entries + rank] = (uint16_t)entry_index;
-        gm_private_add(&d->lane[lane].completed, 1);
-        if (gm_is_client_lane(lane))
-            gm_inbox_count(d, d->entry_op[entry_index], kind);
         d->entry_lane[entry_index] = GM_LANE_NONE;
+        if (gm_lowest_one(same) == gm_lane_id())
+            d->lane[lane].completed += gm_count_ones(same);
     }
+    gm_inbox_count(d, mine && gm_is_client_lane(lane), op, kind);
     for (uint32_t pools = gm_ballot(pool); pools != 0; pools &= pools - 1u) {
         const struct gm_job *job = &gm_entry_at(core, gm_shfl_u32(entry_index, gm_lowest_one(pools)))->job;
         if (gm_lane_id() == 0)
@@ -86,7 +97,8 @@ GM_DEV_CALL uint32_t gm_inbox_take(const struct gm_core *core, struct gm_disp *d
                     entry->job.phase = (uint16_t)(entry->job.phase + 1u);
                     gm_store_relaxed_u64(&entry->next_tile, next);
                 }
-                gm_start_publish(core, d, next, entry_index, next != 0 ? d->entry_generation[entry_index] : 0u, false);
+                gm_start_publish(core, d, next, entry_index, next != 0 ? d->entry_generation[entry_index] : 0u, NULL,
+                                 false);
                 if (gm_lane_id() == 0) {
                     d->counters.phases += gm_count_ones(nexts);
                     d->counters.tickets += tickets;

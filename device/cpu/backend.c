@@ -54,7 +54,7 @@ static void release(void *p, uint64_t bytes)
         munmap(p, bytes);
 }
 
-static uint64_t slots_bytes(const struct gm_core *c) { return (UINT64_C(1) << c->tickets_log2) * sizeof(uint64_t); }
+static uint64_t slots_bytes(const struct gm_core *c) { return (UINT64_C(1) << c->tickets_log2) * sizeof(struct gm_slot); }
 static uint64_t words_bytes(const struct gm_core *c) { return (UINT64_C(1) << c->tickets_log2) * sizeof(uint32_t); }
 static uint64_t inbox_bytes(const struct gm_core *c) { return (uint64_t)c->entries_count * sizeof(uint64_t); }
 static uint64_t entries_bytes(const struct gm_core *c) { return (uint64_t)c->entries_count * sizeof(struct gm_entry); }
@@ -117,6 +117,7 @@ static int make_core(struct gm_device *device, const struct gm_device_config *co
     if (!core->slots || !core->acks || !device->waiting || !core->inbox || !core->entries || !core->scratch ||
         !core->workspace)
         return fail(text, GM_ENOMEM, "scheduler memory", errno);
+    gm_slots_init(core->slots, &shape);
     uint8_t *region = config->region;
     core->workers_words = (struct gm_granule *)(void *)(region + gm_region_workers_offset());
     core->lane_notes = (struct gm_lane_note *)(void *)(region + gm_region_notes_offset());

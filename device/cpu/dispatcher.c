@@ -41,9 +41,7 @@ static void wake_workers(struct gm_device *device, uint64_t from, uint64_t to)
         if (gm_load_relaxed_u32(waiting) == 0)
             continue;
         gm_store_relaxed_u32(waiting, 0);
-        uint32_t *word = (uint32_t *)(void *)&core->slots[p & mask];
-        syscall(SYS_futex, __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? word + 1 : word, FUTEX_WAKE_PRIVATE, 1, NULL,
-                NULL, 0);
+        syscall(SYS_futex, &core->slots[p & mask].g[0].w[3], FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
     }
 }
 

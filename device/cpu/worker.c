@@ -18,24 +18,22 @@
 #include "drill.h"
 #include "run.h"
 
-/* The half of a ticket slot that carries the lap; a worker sleeps on it. */
+/* The lap of a ticket slot's first granule; a worker sleeps on it. */
 static uint32_t *lap_word(const struct gm_core *core, uint64_t ticket)
 {
-    uint32_t *word = (uint32_t *)(void *)&core->slots[ticket & ((UINT64_C(1) << core->tickets_log2) - 1u)];
-    return __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? word + 1 : word;
+    return &core->slots[ticket & ((UINT64_C(1) << core->tickets_log2) - 1u)].g[0].w[3];
 }
 
-static uint64_t wait_for_slot(struct gm_worker *w, uint64_t ticket)
+static void wait_for_slot(struct gm_worker *w, uint64_t ticket, struct gm_drawn *drawn)
 {
     struct gm_device *device = w->device;
     const struct gm_core *core = &device->core;
-    uint64_t slot;
-    if (gm_draw_try(core, ticket, &slot))
-        return slot;
+    if (gm_draw_try(core, ticket, drawn))
+        return;
     gm_journal_worker(core, w->index, w->busy_ns, 0, 0);
     for (const uint64_t end = gm_now_ns() + device->spin_ns; gm_now_ns() < end;) {
-        if (gm_draw_try(core, ticket, &slot))
-            return slot;
+        if (gm_draw_try(core, ticket, drawn))
+            return;
         __builtin_ia32_pause();
     }
     uint32_t *waiting = &device->waiting[ticket & ((UINT64_C(1) << core->tickets_log2) - 1u)];
@@ -43,8 +41,8 @@ static uint64_t wait_for_slot(struct gm_worker *w, uint64_t ticket)
         const uint32_t seen = gm_load_relaxed_u32(lap_word(core, ticket));
         gm_store_relaxed_u32(waiting, 1);
         gm_fence_sys(); /* pairs with the fence between publication and the look at waiting in wake_workers */
-        if (gm_draw_try(core, ticket, &slot))
-            return slot;
+        if (gm_draw_try(core, ticket, drawn))
+            return;
         syscall(SYS_futex, lap_word(core, ticket), FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0);
     }
 }
@@ -77,8 +75,8 @@ static void op_finish(struct gm_run *run)
 static void finish_phase(struct gm_device *device, struct gm_run *run, struct gm_entry *entry)
 {
     const struct gm_job *job = run->job;
-    int32_t status = (int32_t)gm_load_relaxed_u32((uint32_t *)&entry->status);
-    if (gm_load_relaxed_u32(&entry->abort) != 0)
+    int32_t status = run->in_slot ? run->status : (int32_t)gm_load_relaxed_u32((uint32_t *)&entry->status);
+    if (gm_run_aborted(run))
         status = GM_ECANCELLED;
     if (status == GM_OK && (job->marks & GM_MARK_FINISH)) {
         op_finish(run);
@@ -93,14 +91,18 @@ static void finish_phase(struct gm_device *device, struct gm_run *run, struct gm
     gm_cpu_ring(device);
 }
 
-static void run_share(struct gm_worker *w, uint64_t slot)
+static void run_share(struct gm_worker *w, const struct gm_drawn *drawn)
 {
     const struct gm_core *core = &w->device->core;
-    struct gm_entry *entry = gm_entry_at(core, gm_slot_entry(slot));
-    const struct gm_job job = entry->job;
-    struct gm_run run = {.job = &job, .entry = entry, .share = gm_slot_share(slot)};
-    if ((entry->generation & 0xffu) != gm_slot_generation(slot) || run.share >= job.shares) {
-        fprintf(stderr, "gridmill-device: ticket for entry %u names another job\n", gm_slot_entry(slot));
+    const uint32_t index = gm_ticket_entry(drawn->word), share = gm_ticket_share(drawn->word);
+    const bool in_slot = gm_ticket_inline(drawn->word);
+    struct gm_entry *entry = gm_entry_at(core, index);
+    const struct gm_job job = in_slot ? gm_drawn_job(core, drawn) : entry->job;
+    struct gm_run run = {.job = &job, .entry = entry, .share = in_slot ? 0 : share, .in_slot = in_slot,
+                         .aborted = in_slot && share == GM_SHARE_ABORTED};
+    if (in_slot ? job.entry != index
+                : (entry->generation & 0xffu) != gm_ticket_generation(drawn->word) || share >= job.shares) {
+        fprintf(stderr, "gridmill-device: ticket for entry %u names another job\n", index);
         abort(); /* an invariant of the scheduler is gone; nothing this process answers could be trusted */
     }
     const uint64_t begin = gm_now_ns();
@@ -119,11 +121,12 @@ void *gm_cpu_worker(void *arg)
     __atomic_fetch_add(&w->device->checked_in, 1, __ATOMIC_RELEASE);
     for (;;) {
         const uint64_t ticket = gm_draw(core);
-        const uint64_t slot = wait_for_slot(w, ticket);
+        struct gm_drawn drawn;
+        wait_for_slot(w, ticket, &drawn);
         gm_ack(core, ticket);
-        if (gm_slot_entry(slot) == GM_STOP_ENTRY)
+        if (gm_ticket_entry(drawn.word) == GM_STOP_ENTRY)
             break;
-        run_share(w, slot);
+        run_share(w, &drawn);
     }
     gm_journal_worker(core, w->index, w->busy_ns, 0, 0);
     return NULL;

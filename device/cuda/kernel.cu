@@ -133,46 +133,52 @@ static __device__ __forceinline__ void op_finish(uint32_t op, struct gm_run *run
 struct worker {
     struct gm_job job;
     struct gm_run run;
-    uint64_t slot, abort_status; /* abort_status: the entry's two words when the share began */
+    uint64_t abort_status; /* the entry's two words when the share began, or what the ticket says in their place */
+    uint32_t ticket;       /* its word */
     uint64_t busy_ns;
     uint32_t last;
 };
 
-/* Draws, waits, acknowledges and loads the job: one warp; the block waits at its barrier. */
-static __device__ void fetch(const struct gm_core *core, struct worker *w, uint32_t worker)
+/* Draws, waits, acknowledges and loads the job: one warp; the block waits at its barrier. source: gm_slot_source of
+ * this thread's word of the job. */
+static __device__ void fetch(const struct gm_core *core, struct worker *w, uint32_t worker, uint32_t source)
 {
-    uint64_t slot, ticket = 0;
+    struct gm_drawn drawn;
+    uint64_t ticket = 0, abort_status = 0;
     const uint32_t lane = gm_lane_id();
+    static_assert(GM_JOB_WORDS == GM_WARP, "one for each thread");
     if (lane == 0) {
         w->run.result = 0;
         w->run.status = GM_OK;
         ticket = gm_draw(core);
     }
     ticket = gm_shfl_u64(ticket, 0);
-    /* The whole warp looks, at one address: nobody has to be told what was found. */
-    if (!gm_draw_try(core, ticket, &slot)) {
+    if (!gm_draw_try(core, ticket, &drawn)) {
         if (lane == 0)
             gm_journal_worker(core, worker, w->busy_ns, 0, 0);
-        while (!gm_draw_try(core, ticket, &slot)) {
+        while (!gm_draw_try(core, ticket, &drawn)) {
         }
     }
-    struct gm_entry *entry = gm_entry_at(core, gm_slot_entry(slot));
-    if (gm_slot_entry(slot) != GM_STOP_ENTRY) {
-        /* Both loads before either is used, so that they cost one trip. */
-        const uint64_t abort_status = gm_load_relaxed_u64((const uint64_t *)&entry->abort);
-        const uint32_t word = gm_load_relaxed_u32((const uint32_t *)&entry->job + lane);
-        if (lane == 0) {
-            w->run.entry = entry;
-            w->run.share = gm_slot_share(slot);
+    const bool in_slot = gm_ticket_inline(drawn.word), stop = gm_ticket_entry(drawn.word) == GM_STOP_ENTRY;
+    struct gm_entry *entry = gm_entry_at(core, gm_ticket_entry(drawn.word));
+    if (!stop) {
+        uint32_t word;
+        if (in_slot) {
+            word = gm_drawn_job_word(core, &drawn, source);
+            abort_status = gm_ticket_share(drawn.word) == GM_SHARE_ABORTED;
+        } else {
+            /* Both loads before either is used, so that they cost one trip. */
+            abort_status = gm_load_relaxed_u64((const uint64_t *)&entry->abort);
+            word = gm_load_relaxed_u32((const uint32_t *)&entry->job + lane);
         }
         ((uint32_t *)&w->job)[lane] = word;
-        if (lane == 0) {
-            w->abort_status = abort_status;
-            w->run.aborted = (uint32_t)abort_status;
-        }
     }
     if (lane == 0) {
-        w->slot = slot;
+        w->run.entry = entry;
+        w->run.share = in_slot ? 0 : gm_ticket_share(drawn.word);
+        w->run.aborted = (uint32_t)abort_status;
+        w->abort_status = abort_status;
+        w->ticket = drawn.word;
         gm_ack(core, ticket);
     }
 }
@@ -219,7 +225,7 @@ static __device__ void finish(const struct gm_core *core, struct worker *w)
 static __device__ void work(const struct gm_launch *launch, struct worker *w)
 {
     const struct gm_core *core = &launch->core;
-    const uint32_t worker = blockIdx.x - 1u;
+    const uint32_t worker = blockIdx.x - 1u, source = gm_slot_source(gm_lane_id());
     if (threadIdx.x == 0) {
         w->run.job = &w->job;
         w->run.bulk = launch->bulk;
@@ -228,9 +234,9 @@ static __device__ void work(const struct gm_launch *launch, struct worker *w)
     }
     for (;;) {
         if (threadIdx.x < GM_WARP)
-            fetch(core, w, worker);
+            fetch(core, w, worker, source);
         __syncthreads();
-        if (gm_slot_entry(w->slot) == GM_STOP_ENTRY)
+        if (gm_ticket_entry(w->ticket) == GM_STOP_ENTRY)
             break;
         uint64_t begin = 0;
         if (threadIdx.x == 0)

@@ -5,6 +5,7 @@
  * arenas come from the stream-ordered pool, which may be used at any time.
  */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/init.h"
@@ -68,7 +69,8 @@ static void *piece(uint8_t **at, uint64_t bytes)
 static int make_tables(struct gm_device *device, struct gm_core *core, char *text)
 {
     const uint64_t tickets = UINT64_C(1) << core->tickets_log2, entries = core->entries_count;
-    const uint64_t bytes = sizeof(struct gm_counters) + sizeof(struct gm_disp) + tickets * 12u + GM_SHARES_MAX * 8u +
+    const uint64_t bytes = sizeof(struct gm_counters) + sizeof(struct gm_disp) +
+                           tickets * (sizeof(struct gm_slot) + sizeof(uint32_t)) + GM_SHARES_MAX * 8u +
                            entries * (8u + sizeof(struct gm_entry) + GM_ENTRY_SCRATCH) + 8u * 256u;
     cudaError_t error = cudaMalloc(&device->tables, bytes);
     if (error == cudaSuccess)
@@ -80,7 +82,7 @@ static int make_tables(struct gm_device *device, struct gm_core *core, char *tex
     uint8_t *at = device->tables;
     core->counters = piece(&at, sizeof(struct gm_counters));
     core->saved = piece(&at, sizeof(struct gm_disp));
-    core->slots = piece(&at, tickets * sizeof(uint64_t));
+    core->slots = piece(&at, tickets * sizeof(struct gm_slot));
     core->acks = piece(&at, tickets * sizeof(uint32_t));
     core->inbox = piece(&at, entries * sizeof(uint64_t));
     core->workers_busy = piece(&at, GM_SHARES_MAX * sizeof(uint64_t));
@@ -127,6 +129,24 @@ static int make_host_words(struct gm_device *device, char *text)
     return GM_OK;
 }
 
+/* What the host prepares of the scheduler, once. */
+static int upload(const struct gm_core *core, const struct gm_disp *saved, const struct gm_counters *counters,
+                  const struct gm_core_shape *shape, char *text)
+{
+    const size_t bytes = sizeof(struct gm_slot) << shape->tickets_log2;
+    struct gm_slot *slots = malloc(bytes);
+    if (slots == NULL)
+        return gm_gpu_fail(text, GM_ENOMEM, "the ticket ring's first image", cudaErrorMemoryAllocation);
+    gm_slots_init(slots, shape);
+    cudaError_t error = cudaMemcpy(core->saved, saved, sizeof *saved, cudaMemcpyHostToDevice);
+    if (error == cudaSuccess)
+        error = cudaMemcpy(core->counters, counters, sizeof *counters, cudaMemcpyHostToDevice);
+    if (error == cudaSuccess)
+        error = cudaMemcpy(core->slots, slots, bytes, cudaMemcpyHostToDevice);
+    free(slots);
+    return error == cudaSuccess ? GM_OK : gm_gpu_fail(text, GM_ESYSTEM, "scheduler state", error);
+}
+
 int gm_gpu_make_core(struct gm_device *device, const struct gm_device_config *config, char *text)
 {
     static struct gm_disp saved; /* too large for a stack; main thread only */
@@ -157,10 +177,7 @@ int gm_gpu_make_core(struct gm_device *device, const struct gm_device_config *co
         status = make_host_words(device, text);
     if (status != GM_OK)
         return status;
-    cudaError_t error = cudaMemcpy(device->core.saved, &saved, sizeof saved, cudaMemcpyHostToDevice);
-    if (error == cudaSuccess)
-        error = cudaMemcpy(device->core.counters, &counters, sizeof counters, cudaMemcpyHostToDevice);
-    return error == cudaSuccess ? GM_OK : gm_gpu_fail(text, GM_ESYSTEM, "scheduler state", error);
+    return upload(&device->core, &saved, &counters, &shape, text);
 }
 
 void gm_gpu_release(struct gm_device *device)

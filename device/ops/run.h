@@ -14,17 +14,25 @@ struct gm_run {
     struct gm_entry *entry;
     uint32_t share;
     bool begun;
+    bool in_slot, aborted; /* in_slot: the job came with its ticket, and so did whether it was cancelled */
     uint64_t result; /* set by finish */
     int32_t status;
 };
+
+static inline bool gm_run_aborted(const struct gm_run *run)
+{
+    return run->in_slot ? run->aborted : gm_load_relaxed_u32(&run->entry->abort) != 0;
+}
 
 /* The share's next tile: its own number first, then from the job's counter. False at the end, and as soon as the job
  * is aborted; the share then simply returns and arrives. */
 static inline bool gm_run_next_tile(struct gm_run *run, uint64_t *tile)
 {
+    if (run->begun && run->job->tiles <= run->job->shares)
+        return false; /* one for each, and nobody counts */
     const uint64_t t = run->begun ? gm_fetch_add_relaxed_u64(&run->entry->next_tile, 1) : run->share;
     run->begun = true;
-    if (t >= run->job->tiles || gm_load_relaxed_u32(&run->entry->abort) != 0)
+    if (t >= run->job->tiles || gm_run_aborted(run))
         return false;
     *tile = t;
     return true;
@@ -46,7 +54,7 @@ static inline void *gm_run_buffer(const struct gm_run *run, uint32_t i)
 /* Reports an error from a share; the first one becomes the job's status. */
 static inline void gm_run_fail(struct gm_run *run, int32_t status)
 {
-    uint32_t *word = (uint32_t *)&run->entry->status;
+    uint32_t *word = run->in_slot ? (uint32_t *)&run->status : (uint32_t *)&run->entry->status;
     if (gm_load_relaxed_u32(word) == 0)
         gm_store_relaxed_u32(word, (uint32_t)status);
 }

@@ -14,7 +14,6 @@
 #include <cmocka.h>
 
 #include "core/arrive.h"
-#include "core/draw.h"
 
 #define RIG_TURNS_MAX 100000u
 
@@ -36,7 +35,8 @@ void rig_open(struct rig *rig, const struct gm_core_shape *shape)
     core->counters = rig->shared;
     core->saved = rig->d;
     const size_t tickets = (size_t)1 << shape->tickets_log2, entries = (size_t)1 << shape->entries_log2;
-    core->slots = zeroed(64, tickets * sizeof *core->slots);
+    core->slots = zeroed(128, tickets * sizeof *core->slots);
+    gm_slots_init(core->slots, shape);
     core->acks = zeroed(64, tickets * sizeof *core->acks);
     core->inbox = zeroed(64, entries * sizeof *core->inbox);
     core->entries = zeroed(128, entries * sizeof *core->entries);
@@ -188,7 +188,7 @@ bool rig_answer(const struct rig *rig, uint32_t lane_index, uint64_t position, s
     return completion->w[3] == gm_lap(position, lane->slots_log2);
 }
 
-bool rig_take(struct rig *rig, struct rig_worker *worker, uint64_t *slot)
+bool rig_take(struct rig *rig, struct rig_worker *worker, struct gm_drawn *drawn)
 {
     if (worker->stopped)
         return false;
@@ -196,21 +196,41 @@ bool rig_take(struct rig *rig, struct rig_worker *worker, uint64_t *slot)
         worker->ticket = gm_draw(rig->core);
         worker->holding = true;
     }
-    if (!gm_draw_try(rig->core, worker->ticket, slot))
+    if (!gm_draw_try(rig->core, worker->ticket, drawn))
         return false;
     gm_ack(rig->core, worker->ticket);
     worker->holding = false;
     return true;
 }
 
-void rig_run(struct rig *rig, uint64_t slot)
+/* The job of a ticket, from where it lies. */
+static struct gm_job job_of(const struct gm_core *core, const struct gm_drawn *drawn)
+{
+    const uint32_t index = gm_ticket_entry(drawn->word);
+    const struct gm_entry *entry = gm_entry_at(core, index);
+    const struct gm_job job = gm_ticket_inline(drawn->word) ? gm_drawn_job(core, drawn) : entry->job;
+    assert_true(index < core->entries_count);
+    assert_int_equal(job.entry, index);
+    if (!gm_ticket_inline(drawn->word))
+        assert_int_equal(entry->generation & 0xffu, gm_ticket_generation(drawn->word));
+    return job;
+}
+
+static int32_t verdict(struct gm_entry *entry, uint32_t word)
+{
+    if (gm_ticket_inline(word))
+        return gm_ticket_share(word) == GM_SHARE_ABORTED ? GM_ECANCELLED : GM_OK;
+    return gm_load_relaxed_u32(&entry->abort) != 0 ? GM_ECANCELLED
+                                                   : (int32_t)gm_load_relaxed_u32((uint32_t *)&entry->status);
+}
+
+void rig_run(struct rig *rig, const struct gm_drawn *drawn)
 {
     struct gm_core *core = rig->core;
-    const uint32_t index = gm_slot_entry(slot), share = gm_slot_share(slot);
-    assert_true(index < core->entries_count);
+    const uint32_t index = gm_ticket_entry(drawn->word);
+    const uint32_t share = gm_ticket_inline(drawn->word) ? 0 : gm_ticket_share(drawn->word);
+    const struct gm_job job = job_of(core, drawn);
     struct gm_entry *entry = gm_entry_at(core, index);
-    const struct gm_job job = entry->job;
-    assert_int_equal(entry->generation & 0xffu, gm_slot_generation(slot));
     assert_true(share < job.shares && job.phase < job.phases);
     uint8_t *seen = &rig->seen[(size_t)index * GM_SHARES_MAX + share];
     assert_int_equal(*seen, job.phase); /* once in each phase, and in no phase before its turn */
@@ -220,9 +240,7 @@ void rig_run(struct rig *rig, uint64_t slot)
         return;
     for (uint32_t s = 0; s < job.shares; s++)
         assert_int_equal(rig->seen[(size_t)index * GM_SHARES_MAX + s], job.phase + 1u); /* the last one is the last */
-    int32_t status = (int32_t)gm_load_relaxed_u32((uint32_t *)&entry->status);
-    if (gm_load_relaxed_u32(&entry->abort) != 0)
-        status = GM_ECANCELLED;
+    const int32_t status = verdict(entry, drawn->word);
     if (status == GM_OK && job.phase + 1u < job.phases) {
         gm_arrive_next_phase(core, entry, &job);
         return;
@@ -235,13 +253,13 @@ void rig_run(struct rig *rig, uint64_t slot)
 
 bool rig_work(struct rig *rig, struct rig_worker *worker)
 {
-    uint64_t slot;
-    if (!rig_take(rig, worker, &slot))
+    struct gm_drawn drawn;
+    if (!rig_take(rig, worker, &drawn))
         return false;
-    if (gm_slot_entry(slot) == GM_STOP_ENTRY)
+    if (gm_ticket_entry(drawn.word) == GM_STOP_ENTRY)
         worker->stopped = true;
     else
-        rig_run(rig, slot);
+        rig_run(rig, &drawn);
     return true;
 }
 

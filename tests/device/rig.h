@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/draw.h"
 #include "core/init.h"
 #include "core/turn.h"
 
@@ -72,9 +73,9 @@ uint64_t rig_submit_nop(struct rig *rig, uint32_t lane);
 bool rig_answer(const struct rig *rig, uint32_t lane, uint64_t position, struct gm_granule *completion);
 
 /* Draws a ticket when the worker holds none, looks at its slot once, acknowledges. True with a slot. */
-bool rig_take(struct rig *rig, struct rig_worker *worker, uint64_t *slot);
+bool rig_take(struct rig *rig, struct rig_worker *worker, struct gm_drawn *drawn);
 /* Runs the share of a slot and arrives; the last share of a phase hands over or answers, as a worker does. */
-void rig_run(struct rig *rig, uint64_t slot);
+void rig_run(struct rig *rig, const struct gm_drawn *drawn);
 /* take and run; false when there was nothing. A stop ticket stops the worker. */
 bool rig_work(struct rig *rig, struct rig_worker *worker);
 /* Turns and work until nothing moves; at most so many turns. */

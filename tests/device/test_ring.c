@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The ticket ring with its acknowledgements, and the inbox: filled and drained exactly, in rings of 2 and 4 slots, with
- * laps through the 32-bit wrap, and with two workers whose steps come in every order that a seed can make. One thread
+ * The ticket ring with its acknowledgements and the jobs that lie in its slots, and the inbox: filled and drained
+ * exactly, in rings of 2 and 4 slots, with laps through the 32-bit wrap, and with two workers whose steps come in every order that a seed can make. One thread
  * plays all parts, one step at a time.
  */
 #include <setjmp.h>
@@ -36,11 +36,11 @@ static void publish_one(struct rig *rig)
     gm_publish(rig->core, p, (uint32_t)p & 0xffu, (uint32_t)(p >> 8) & 0x7ffu, 1);
     rig->d->published++;
 }
-static void assert_is_ticket(uint64_t slot, uint64_t ticket)
+static void assert_is_ticket(const struct gm_drawn *slot, uint64_t ticket)
 {
-    assert_int_equal(gm_slot_generation(slot), ticket & 0xffu);
-    assert_int_equal(gm_slot_entry(slot), ticket >> 8 & 0x7ffu);
-    assert_int_equal(gm_slot_share(slot), 0);
+    assert_int_equal(gm_ticket_generation(slot->word), ticket & 0xffu);
+    assert_int_equal(gm_ticket_entry(slot->word), ticket >> 8 & 0x7ffu);
+    assert_int_equal(gm_ticket_share(slot->word), 0);
 }
 
 static void shapes_that_cannot_work_are_refused(void **state)
@@ -82,16 +82,16 @@ static void ring_takes_exactly_its_size(void **state)
             }
             assert_false(gm_room(rig.core, rig.d, 1));
             for (uint32_t i = 0; i < size; i++) {
-                uint64_t slot;
+                struct gm_drawn slot;
                 const uint64_t ticket = gm_draw(rig.core);
                 assert_true(gm_draw_try(rig.core, ticket, &slot));
-                assert_is_ticket(slot, ticket);
+                assert_is_ticket(&slot, ticket);
                 assert_false(gm_room(rig.core, rig.d, i + 1u)); /* read is not enough */
                 gm_ack(rig.core, ticket);
                 assert_true(gm_room(rig.core, rig.d, i + 1u));
             }
         }
-        uint64_t slot;
+        struct gm_drawn slot;
         assert_false(gm_draw_try(rig.core, gm_draw(rig.core), &slot)); /* drained: the next one is not there */
         rig_close(&rig);
     }
@@ -101,7 +101,8 @@ static void one_missing_acknowledgement_holds_the_publisher(void **state)
 {
     (void)state;
     struct rig rig;
-    uint64_t slot, ticket[4];
+    uint64_t ticket[4];
+    struct gm_drawn slot;
     open_ring(&rig, 2, 1, 2, LAPS_BEFORE_WRAP);
     for (uint32_t i = 0; i < 4; i++)
         publish_one(&rig);
@@ -115,7 +116,7 @@ static void one_missing_acknowledgement_holds_the_publisher(void **state)
     publish_one(&rig);
     assert_false(gm_room(rig.core, rig.d, 1));
     assert_true(gm_draw_try(rig.core, ticket[1], &slot)); /* the slow reader still finds its own ticket */
-    assert_is_ticket(slot, ticket[1]);
+    assert_is_ticket(&slot, ticket[1]);
     gm_ack(rig.core, ticket[1]);
     assert_true(gm_room(rig.core, rig.d, 3));
     assert_false(gm_room(rig.core, rig.d, 4)); /* the fifth is published and not read */
@@ -130,7 +131,7 @@ struct stepper {
 /* One step of a worker that does nothing with what it draws; counts the reader of each ticket in seen. */
 static bool step(struct rig *rig, struct stepper *w, uint64_t start, uint8_t *seen)
 {
-    uint64_t slot;
+    struct gm_drawn slot;
     switch (w->at) {
     case IDLE:
         w->ticket = gm_draw(rig->core);
@@ -139,7 +140,7 @@ static bool step(struct rig *rig, struct stepper *w, uint64_t start, uint8_t *se
     case WAITING:
         if (!gm_draw_try(rig->core, w->ticket, &slot))
             return false;
-        assert_is_ticket(slot, w->ticket);
+        assert_is_ticket(&slot, w->ticket);
         seen[w->ticket - start]++;
         w->at = READ;
         return true;
@@ -183,7 +184,7 @@ static void tickets_of_a_wide_phase_carry_their_shares(void **state)
 {
     (void)state;
     struct rig rig;
-    uint64_t slot;
+    struct gm_drawn slot;
     open_ring(&rig, 3, 1, 4, LAPS_BEFORE_WRAP);
     for (uint32_t round = 0; round < 6; round++) {
         assert_true(gm_room(rig.core, rig.d, 4));
@@ -192,9 +193,171 @@ static void tickets_of_a_wide_phase_carry_their_shares(void **state)
         for (uint32_t share = 0; share < 4; share++) {
             const uint64_t ticket = gm_draw(rig.core);
             assert_true(gm_draw_try(rig.core, ticket, &slot));
-            assert_int_equal(gm_slot_share(slot), share);
-            assert_int_equal(gm_slot_entry(slot), 1);
-            assert_int_equal(gm_slot_generation(slot), round);
+            assert_int_equal(gm_ticket_share(slot.word), share);
+            assert_int_equal(gm_ticket_entry(slot.word), 1);
+            assert_int_equal(gm_ticket_generation(slot.word), round);
+            gm_ack(rig.core, ticket);
+        }
+    }
+    rig_close(&rig);
+}
+
+/* A job that fits its slot, with a number of its own in every field that travels. */
+static struct gm_job job_of_seed(const struct rig *rig, uint64_t *random, uint32_t entry)
+{
+    struct gm_job job = {.op = (uint16_t)rig_random(random),
+                         .dtype = (uint8_t)rig_random(random),
+                         .flags = (uint8_t)rig_random(random),
+                         .lane = (uint16_t)rig_random(random),
+                         .entry = (uint16_t)entry,
+                         .n = rig_random(random) & UINT32_MAX,
+                         .position = rig_random(random),
+                         .workspace_bytes = rig_random(random) % (GM_ENTRY_SCRATCH + 1u),
+                         .start_ns = rig_random(random),
+                         .completion = rig_random(random),
+                         .bins = (uint32_t)rig_random(random),
+                         .marks = GM_MARK_OUT | GM_MARK_FINISH,
+                         .slots_log2 = (uint8_t)rig_random(random),
+                         .phases = 1,
+                         .shares = 1,
+                         .tiles = rig_random(random) & 1u,
+                         .tile_elements = rig_random(random) & UINT32_MAX};
+    for (uint32_t i = 0; i < GM_BUFFERS_MAX; i++)
+        job.address[i] = rig_random(random);
+    for (uint32_t i = 0; i < 2; i++)
+        job.value[i] = rig_random(random);
+    job.workspace = (uint64_t)(uintptr_t)(rig->core->scratch + (size_t)entry * GM_ENTRY_SCRATCH);
+    return job;
+}
+
+static void assert_same_job(struct gm_job want, struct gm_job got)
+{
+    got.pad = want.pad; /* not a part of the job */
+    assert_memory_equal(&want, &got, sizeof want);
+}
+
+/* Two ways to write it, one to read it. */
+static void a_job_comes_out_of_its_slot_as_it_went_in(void **state)
+{
+    (void)state;
+    struct rig rig;
+    uint64_t random = 1;
+    open_ring(&rig, 2, 1, 1, LAPS_BEFORE_WRAP);
+    for (uint32_t round = 0; round < 40; round++) {
+        const uint32_t entry = round & 1u, word = gm_ticket_make(round, entry, GM_SHARE_INLINE);
+        const struct gm_job job = job_of_seed(&rig, &random, entry);
+        struct gm_drawn drawn;
+        assert_true(gm_slot_fits(&job));
+        assert_true(gm_room(rig.core, rig.d, 1));
+        if (rig_random(&random) & 1u)
+            gm_publish_job(rig.core, rig.d->published, &job, word);
+        else
+            gm_publish_line(rig.core, rig.d, rig.d->published, &job, word);
+        rig.d->published++;
+        const uint64_t ticket = gm_draw(rig.core);
+        assert_true(gm_draw_try(rig.core, ticket, &drawn));
+        assert_int_equal(word, drawn.word);
+        assert_same_job(job, gm_drawn_job(rig.core, &drawn));
+        gm_ack(rig.core, ticket);
+    }
+    rig_close(&rig);
+}
+
+static void only_what_a_slot_can_say_lies_in_one(void **state)
+{
+    (void)state;
+    struct rig rig;
+    uint64_t random = 2;
+    open_ring(&rig, 2, 1, 1, 0);
+    const struct gm_job good = job_of_seed(&rig, &random, 0);
+    struct gm_job job = good;
+    assert_true(gm_slot_fits(&job));
+    job = good, job.shares = 2;
+    assert_false(gm_slot_fits(&job));
+    job = good, job.phases = 2;
+    assert_false(gm_slot_fits(&job));
+    job = good, job.tiles = 2;
+    assert_false(gm_slot_fits(&job));
+    job = good, job.marks |= GM_MARK_HOST;
+    assert_false(gm_slot_fits(&job));
+    job = good, job.workspace_bytes = GM_ENTRY_SCRATCH + 1u;
+    assert_false(gm_slot_fits(&job));
+    job = good, job.n = UINT64_C(1) << 32;
+    assert_false(gm_slot_fits(&job));
+    job = good, job.tile_elements = UINT64_C(1) << 32;
+    assert_false(gm_slot_fits(&job));
+    rig_close(&rig);
+}
+
+/* The granules come in any order, over whatever the slot carried a lap before: a reference, whose other granules are
+ * of older laps yet, or a job. */
+static void a_job_is_taken_when_all_of_it_is_there(void **state)
+{
+    (void)state;
+    struct rig rig;
+    uint64_t random = 3;
+    open_ring(&rig, 1, 1, 1, LAPS_BEFORE_WRAP);
+    for (uint32_t round = 0; round < 400; round++) {
+        const uint64_t p = rig.d->published;
+        struct gm_slot *slot = gm_slot_at(rig.core, p);
+        const struct gm_job job = job_of_seed(&rig, &random, 1);
+        const uint32_t word = gm_ticket_make(round, 1, GM_SHARE_INLINE);
+        uint32_t order[GM_SLOT_GRANULES] = {0, 1, 2, 3, 4, 5, 6, 7};
+        struct gm_drawn drawn;
+        const uint64_t ticket = gm_draw(rig.core);
+        assert_int_equal(p, ticket);
+        assert_true(gm_room(rig.core, rig.d, 1));
+        if (rig_random(&random) % 3u == 0) {
+            assert_false(gm_draw_try(rig.core, ticket, &drawn));
+            gm_publish_reference(rig.core, p, gm_ticket_make(round, 1, 0));
+        }
+        for (uint32_t i = 0; slot->g[0].w[3] != gm_lap(p, 1) && i < GM_SLOT_GRANULES; i++) {
+            const uint32_t other = i + (uint32_t)(rig_random(&random) % (GM_SLOT_GRANULES - i)), g = order[other];
+            order[other] = order[i], order[i] = g;
+        }
+        const bool reference = slot->g[0].w[3] == gm_lap(p, 1);
+        for (uint32_t i = 0; !reference && i < GM_SLOT_GRANULES; i++) {
+            assert_false(gm_draw_try(rig.core, ticket, &drawn));
+            gm_store16_gpu(&slot->g[order[i]], gm_slot_granule(&job, word, gm_lap(p, 1), order[i]));
+        }
+        assert_true(gm_draw_try(rig.core, ticket, &drawn));
+        assert_int_equal(reference ? gm_ticket_make(round, 1, 0) : word, drawn.word);
+        if (!reference)
+            assert_same_job(job, gm_drawn_job(rig.core, &drawn));
+        gm_ack(rig.core, ticket);
+        rig.d->published++;
+    }
+    rig_close(&rig);
+}
+
+static void a_cancelled_job_says_so_in_its_slot_and_nowhere_else(void **state)
+{
+    (void)state;
+    struct rig rig;
+    uint64_t random = 4;
+    struct gm_drawn drawn;
+    open_ring(&rig, 2, 1, 1, LAPS_BEFORE_WRAP);
+    for (uint32_t round = 0; round < 20; round++) {
+        const struct gm_job job = job_of_seed(&rig, &random, 0);
+        const uint64_t p = rig.d->published;
+        rig.d->entry_generation[0] = (uint8_t)round;
+        rig.d->entry_ticket[0] = (uint32_t)p;
+        assert_true(gm_room(rig.core, rig.d, 1));
+        gm_publish_job(rig.core, p, &job, gm_ticket_make(round, 0, GM_SHARE_INLINE));
+        rig.d->published++;
+        gm_publish_abort(rig.core, rig.d, 0, job.position);
+        uint64_t ticket = gm_draw(rig.core);
+        assert_true(gm_draw_try(rig.core, ticket, &drawn));
+        assert_int_equal(gm_ticket_make(round, 0, GM_SHARE_ABORTED), drawn.word);
+        assert_same_job(job, gm_drawn_job(rig.core, &drawn));
+        gm_ack(rig.core, ticket);
+        for (uint32_t i = 0; i < 4; i++) { /* the slot goes to another ticket while nobody has counted the job's end */
+            assert_true(gm_room(rig.core, rig.d, 1));
+            gm_publish_reference(rig.core, rig.d->published++, gm_ticket_make(round, 1, 0));
+            gm_publish_abort(rig.core, rig.d, 0, job.position);
+            ticket = gm_draw(rig.core);
+            assert_true(gm_draw_try(rig.core, ticket, &drawn));
+            assert_int_equal(gm_ticket_make(round, 1, 0), drawn.word);
             gm_ack(rig.core, ticket);
         }
     }
@@ -283,6 +446,10 @@ int main(void)
         cmocka_unit_test(one_missing_acknowledgement_holds_the_publisher),
         cmocka_unit_test(every_ticket_is_read_once_in_any_order_of_steps),
         cmocka_unit_test(tickets_of_a_wide_phase_carry_their_shares),
+        cmocka_unit_test(a_job_comes_out_of_its_slot_as_it_went_in),
+        cmocka_unit_test(only_what_a_slot_can_say_lies_in_one),
+        cmocka_unit_test(a_job_is_taken_when_all_of_it_is_there),
+        cmocka_unit_test(a_cancelled_job_says_so_in_its_slot_and_nowhere_else),
         cmocka_unit_test(inbox_has_a_place_for_every_entry),
         cmocka_unit_test(park_looks_once_more_before_it_sleeps),
     };

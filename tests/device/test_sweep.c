@@ -290,7 +290,7 @@ static void a_job_that_waits_for_workspace_holds_up_only_those_that_want_it_too(
     (void)state;
     struct rig rig;
     struct rig_worker w[WORKERS] = {{0}};
-    uint64_t slot;
+    struct gm_drawn slot;
     open_lanes(&rig, 4);
     const uint64_t n = 30 * TILE; /* about half the pool */
     const uint64_t first = submit_sort(&rig, 1, n + n / 2u);
@@ -305,15 +305,15 @@ static void a_job_that_waits_for_workspace_holds_up_only_those_that_want_it_too(
     for (uint32_t i = 0; i < 40; i++) {
         rig_turn(&rig);
         for (uint32_t k = 1; k < WORKERS; k++) {
-            uint64_t other;
+            struct gm_drawn other;
             if (!answered(&rig, 0, nop) && rig_take(&rig, &w[k], &other))
-                rig_run(&rig, other);
+                rig_run(&rig, &other);
         }
     }
     assert_true(answered(&rig, 0, nop));
     assert_false(answered(&rig, 1, first));
     assert_int_equal(rig.d->counters.started, 2); /* the first sort and the nop */
-    rig_run(&rig, slot);
+    rig_run(&rig, &slot);
     rig_settle(&rig, w, WORKERS);
     assert_true(answered(&rig, 1, first) && answered(&rig, 2, big) && answered(&rig, 3, small));
     assert_int_equal(rig.d->held_lane, 0);
@@ -363,7 +363,7 @@ static void a_descriptor_that_is_taken_back_holds_up_nobody(void **state)
     (void)state;
     struct rig rig;
     struct rig_worker w[WORKERS] = {{0}};
-    uint64_t slot;
+    struct gm_drawn slot;
     open_lanes(&rig, 4);
     const uint64_t first = submit_sort(&rig, 1, 45 * TILE);
     while (!rig_take(&rig, &w[0], &slot))
@@ -378,7 +378,7 @@ static void a_descriptor_that_is_taken_back_holds_up_nobody(void **state)
         rig_turn(&rig);
     assert_int_equal(rig.d->held_lane, 0);
     assert_int_equal(rig.d->counters.started, 2); /* the third goes past the one that is gone */
-    rig_run(&rig, slot);
+    rig_run(&rig, &slot);
     rig_settle(&rig, w, WORKERS);
     assert_true(answered(&rig, 1, first) && answered(&rig, 3, third));
     rig_close(&rig);
@@ -390,7 +390,7 @@ static void an_arena_goes_after_the_last_job_that_uses_it(void **state)
     struct rig rig;
     struct rig_worker w[WORKERS] = {{0}};
     uint32_t words[GM_DESC_WORDS];
-    uint64_t slot;
+    struct gm_drawn slot;
     const uint32_t other = 3u | 1u << 16, alias = 4u | 1u << 16;
     open_lanes(&rig, 2);
     rig_arena_set(&rig, alias, BASE, UINT64_C(1) << 40, RIG_SESSION, GM_ARENA_ALIAS); /* the memory is another's */
@@ -408,7 +408,7 @@ static void an_arena_goes_after_the_last_job_that_uses_it(void **state)
     rig_turn(&rig);
     assert_int_equal(status_of(&rig, 1, late), GM_EARENA); /* and nothing new begins */
     assert_int_equal(rig_admin(&rig, GM_ADMIN_ARENA_CLEAR, ARENA, NULL, NULL), GM_EBUSY);
-    rig_run(&rig, slot);
+    rig_run(&rig, &slot);
     rig_settle(&rig, w, WORKERS);
     assert_int_equal(status_of(&rig, 1, p), GM_OK);
     assert_int_equal(rig_admin(&rig, GM_ADMIN_ARENA_CLEAR, ARENA, NULL, NULL), GM_OK);
@@ -482,7 +482,7 @@ static void a_closing_lane_aborts_its_jobs_and_takes_no_more(void **state)
     (void)state;
     struct rig rig;
     struct rig_worker w[WORKERS] = {{0}};
-    uint64_t slot;
+    struct gm_drawn slot;
     open_lanes(&rig, 3);
     const uint64_t running = submit_sort(&rig, 1, 20 * TILE), kept = submit_sort(&rig, 2, 20 * TILE);
     while (!rig_take(&rig, &w[0], &slot))
@@ -491,7 +491,7 @@ static void a_closing_lane_aborts_its_jobs_and_takes_no_more(void **state)
         rig_turn(&rig);
     assert_int_equal(rig_admin(&rig, GM_ADMIN_LANE_CLOSE, 1, NULL, NULL), GM_EBUSY);
     const uint64_t late = rig_submit_nop(&rig, 1);
-    rig_run(&rig, slot);
+    rig_run(&rig, &slot);
     rig_settle(&rig, w, WORKERS);
     assert_int_equal(status_of(&rig, 1, running), GM_ECANCELLED);
     assert_int_equal(status_of(&rig, 2, kept), GM_OK);
@@ -510,7 +510,7 @@ static void a_shut_lane_full_of_descriptors_costs_nobody_anything(void **state)
     (void)state;
     struct rig rig;
     struct rig_worker w[WORKERS] = {{0}};
-    uint64_t slot;
+    struct gm_drawn slot;
     open_lanes(&rig, 4);
     submit_sort(&rig, 1, 20 * TILE);
     while (!rig_take(&rig, &w[0], &slot))
@@ -524,7 +524,7 @@ static void a_shut_lane_full_of_descriptors_costs_nobody_anything(void **state)
         rig_submit_nop(&rig, 1);
     /* The turn that finds them is the one that shuts it. */
     assert_int_equal(rig_admin(&rig, GM_ADMIN_LANE_CLOSE, 1, NULL, NULL), GM_EBUSY);
-    rig_run(&rig, slot);
+    rig_run(&rig, &slot);
     rig_settle(&rig, w, WORKERS);
     for (uint32_t round = 0; round < 12; round++) {
         const uint32_t lane = (3u + 3u * round) % 4u; /* 3, 2, 1, 0, 3 ... */

@@ -90,15 +90,21 @@ static void touch(const struct gm_job *job, uint32_t share)
     page->words[job->phase][share] = (job->phase + 1u) * 100u + share;
 }
 
-static void share_of(uint64_t slot)
+static void share_of(const struct gm_drawn *drawn)
 {
-    struct gm_entry *entry = gm_entry_at(t.rig.core, gm_slot_entry(slot));
-    const struct gm_job job = entry->job;
-    check_that((entry->generation & 0xffu) == gm_slot_generation(slot), "a ticket names another job");
-    touch(&job, gm_slot_share(slot));
+    const uint32_t index = gm_ticket_entry(drawn->word);
+    const bool in_slot = gm_ticket_inline(drawn->word);
+    struct gm_entry *entry = gm_entry_at(t.rig.core, index);
+    const struct gm_job job = in_slot ? gm_drawn_job(t.rig.core, drawn) : entry->job;
+    check_that(job.entry == index, "a ticket names another entry");
+    check_that(in_slot || (entry->generation & 0xffu) == gm_ticket_generation(drawn->word),
+               "a ticket names another job");
+    touch(&job, in_slot ? 0 : gm_ticket_share(drawn->word));
     if (!gm_arrive(entry, &job))
         return;
-    const int32_t status = gm_load_relaxed_u32(&entry->abort) != 0 ? GM_ECANCELLED : GM_OK;
+    const bool aborted = in_slot ? gm_ticket_share(drawn->word) == GM_SHARE_ABORTED
+                                 : gm_load_relaxed_u32(&entry->abort) != 0;
+    const int32_t status = aborted ? GM_ECANCELLED : GM_OK;
     if (status == GM_OK && job.phase + 1u < job.phases) {
         gm_arrive_next_phase(t.rig.core, entry, &job);
         return;
@@ -113,13 +119,13 @@ static void *work(void *arg)
     (void)arg;
     for (;;) {
         const uint64_t ticket = gm_draw(t.rig.core);
-        uint64_t slot;
-        while (!gm_draw_try(t.rig.core, ticket, &slot))
+        struct gm_drawn drawn;
+        while (!gm_draw_try(t.rig.core, ticket, &drawn))
             sched_yield();
         gm_ack(t.rig.core, ticket);
-        if (gm_slot_entry(slot) == GM_STOP_ENTRY)
+        if (gm_ticket_entry(drawn.word) == GM_STOP_ENTRY)
             return NULL;
-        share_of(slot);
+        share_of(&drawn);
     }
 }
 

@@ -116,7 +116,7 @@ static void a_started_job_is_marked_wherever_its_memory_is(void **state)
         struct rig rig;
         struct rig_worker w[WORKERS] = {{0}};
         uint32_t words[GM_DESC_WORDS];
-        uint64_t slot;
+        struct gm_drawn slot;
         const uint32_t jobs = 1u + (variant & 1u);
         open_small(&rig);
         rig_arena_set(&rig, HOST, BASE + BYTES, 4096, RIG_SESSION, GM_ARENA_HOST);
@@ -129,7 +129,7 @@ static void a_started_job_is_marked_wherever_its_memory_is(void **state)
             rig_turn(&rig);
         for (uint64_t p = first; p < first + jobs; p++)
             assert_int_equal(rig.lane[1].journal[p & 15u], gm_lap(p, 4));
-        rig_run(&rig, slot);
+        rig_run(&rig, &slot);
         rig_settle(&rig, w, WORKERS);
         assert_settled(&rig);
         rig_close(&rig);
@@ -158,7 +158,8 @@ static void a_shared_phase_ends_with_its_last_share_in_any_order(void **state)
     for (uint64_t seed = 1; seed <= 100; seed++) {
         struct rig rig;
         struct rig_worker w[WORKERS] = {{0}};
-        uint64_t random = seed, slot[WORKERS], positions[6];
+        uint64_t random = seed, positions[6];
+        struct gm_drawn slot[WORKERS];
         bool has[WORKERS] = {false};
         open_small(&rig);
         for (uint32_t i = 0; i < 6; i++)
@@ -169,13 +170,13 @@ static void a_shared_phase_ends_with_its_last_share_in_any_order(void **state)
             if (i == WORKERS)
                 rig_turn(&rig);
             else if (has[i])
-                has[i] = (rig_run(&rig, slot[i]), false);
+                has[i] = (rig_run(&rig, &slot[i]), false);
             else
                 has[i] = rig_take(&rig, &w[i], &slot[i]);
         }
         for (uint32_t i = 0; i < WORKERS; i++)
             if (has[i])
-                rig_run(&rig, slot[i]);
+                rig_run(&rig, &slot[i]);
         rig_settle(&rig, w, WORKERS);
         for (uint32_t i = 0; i < 6; i++)
             assert_answer(&rig, i % 3u ? 1 : 0, positions[i], GM_OK);
@@ -210,7 +211,7 @@ static void a_job_cancelled_in_flight_ends_with_its_phase(void **state)
 {
     struct rig rig;
     struct rig_worker w[WORKERS] = {{0}};
-    uint64_t slot;
+    struct gm_drawn slot;
     (void)state;
     open_small(&rig);
     const uint64_t p = submit_sort(&rig, 1, 20 * TILE);
@@ -218,7 +219,7 @@ static void a_job_cancelled_in_flight_ends_with_its_phase(void **state)
         rig_turn(&rig);
     assert_int_equal(rig_cancel(&rig, 1, p), GM_OK);
     assert_no_answer(&rig, 1, p); /* its shares are out: they arrive first */
-    rig_run(&rig, slot);
+    rig_run(&rig, &slot);
     rig_settle(&rig, w, WORKERS);
     assert_answer(&rig, 1, p, GM_ECANCELLED);
     assert_int_equal(rig.d->counters.phases, 1);
@@ -231,7 +232,7 @@ static void a_cancel_is_for_one_lane(void **state)
 {
     struct rig rig;
     struct rig_worker w[WORKERS] = {{0}};
-    uint64_t slot;
+    struct gm_drawn slot;
     (void)state;
     open_small(&rig);
     const uint64_t start = rig.lane[1].position;
@@ -244,7 +245,7 @@ static void a_cancel_is_for_one_lane(void **state)
     rig_submit_nop(&rig, 1);
     for (uint32_t i = 0; i < 3; i++)
         rig_submit_nop(&rig, 2);
-    rig_run(&rig, slot);
+    rig_run(&rig, &slot);
     rig_settle(&rig, w, WORKERS);
     assert_answer(&rig, 1, start, GM_OK);
     assert_answer(&rig, 1, start + 1u, GM_OK);
@@ -330,7 +331,7 @@ static void a_job_that_waits_for_workspace_goes_first(void **state)
 {
     struct rig rig;
     struct rig_worker w[WORKERS] = {{0}};
-    uint64_t slot;
+    struct gm_drawn slot;
     (void)state;
     open_small(&rig);
     const uint64_t a = submit_sort(&rig, 1, 40 * TILE); /* 640 KiB of keys: the pool holds one */
@@ -346,7 +347,7 @@ static void a_job_that_waits_for_workspace_goes_first(void **state)
         rig_turn(&rig);
     assert_int_equal(rig.d->counters.started, 1);
     assert_no_answer(&rig, 1, c); /* a lane is served in order */
-    rig_run(&rig, slot);
+    rig_run(&rig, &slot);
     rig_settle(&rig, w, WORKERS);
     assert_answer(&rig, 1, a, GM_OK);
     assert_answer(&rig, 1, b, GM_OK);
@@ -435,14 +436,14 @@ static void a_lane_closes_when_its_jobs_are_answered(void **state)
 {
     struct rig rig;
     struct rig_worker w[WORKERS] = {{0}};
-    uint64_t slot;
+    struct gm_drawn slot;
     (void)state;
     open_small(&rig);
     submit_sort(&rig, 1, 20 * TILE);
     while (!rig_take(&rig, &w[0], &slot))
         rig_turn(&rig);
     assert_int_equal(rig_admin(&rig, GM_ADMIN_LANE_CLOSE, 1, NULL, NULL), GM_EBUSY);
-    rig_run(&rig, slot);
+    rig_run(&rig, &slot);
     rig_settle(&rig, w, WORKERS);
     assert_int_equal(rig_admin(&rig, GM_ADMIN_LANE_CLOSE, 1, NULL, NULL), GM_OK);
     assert_int_equal(rig.d->lane_top, 1);
@@ -482,7 +483,7 @@ static void an_idle_device_parks_and_one_with_work_does_not(void **state)
 {
     struct rig rig;
     struct rig_worker w = {0};
-    uint64_t slot;
+    struct gm_drawn slot;
     (void)state;
     const struct gm_core_shape shape = {.tickets_log2 = 3, .entries_log2 = 2, .workers = 1, .host_shares = 1,
                                         .idle_ns = 0, .workspace_bytes = 1u << 20};
@@ -496,7 +497,7 @@ static void an_idle_device_parks_and_one_with_work_does_not(void **state)
         assert_int_equal(rig_turn(&rig), GM_TURN_EMPTY); /* the job is in flight: its end needs a turn */
     rig.d->core.park_in_flight = 1; /* unless the push of its end wakes the dispatcher */
     assert_int_equal(rig_turn(&rig), GM_TURN_PARK);
-    rig_run(&rig, slot);
+    rig_run(&rig, &slot);
     rig_wake(&rig);
     assert_int_equal(rig_turn(&rig), GM_TURN_WORKED);
     assert_int_equal(rig_turn(&rig), GM_TURN_PARK);

@@ -6,6 +6,7 @@
  */
 #include "fuzz.h"
 
+#include "core/draw.h"
 #include "core/init.h"
 #include "core/turn.h"
 
@@ -42,7 +43,8 @@ static struct {
     _Alignas(4096) struct gm_lane_header admin;
     _Alignas(64) struct gm_desc_slot admin_sq[GM_ADMIN_SLOTS];
     _Alignas(64) struct gm_granule admin_cq[GM_ADMIN_SLOTS];
-    uint64_t slots[1u << TICKETS], inbox[1u << ENTRIES];
+    struct gm_slot slots[1u << TICKETS];
+    uint64_t inbox[1u << ENTRIES];
     uint32_t acks[1u << TICKETS], journal[SLOTS];
     _Alignas(128) struct gm_entry entries[1u << ENTRIES];
 } m;
@@ -123,6 +125,21 @@ static void must_stay_inside(const struct gm_job *job)
     must(job->workspace_bytes <= m.core.workspace_bytes);
 }
 
+/* A job that was started and that nobody has drawn, from its slot or its entry. */
+static struct gm_job job_of(uint32_t entry)
+{
+    struct gm_drawn drawn;
+    if (!(m.d.entry_lane[entry] & GM_LANE_INLINE))
+        return m.entries[entry].job;
+    must(gm_draw_try(&m.core, m.d.entry_ticket[entry], &drawn));
+    must(drawn.word == gm_ticket_make(m.d.entry_generation[entry], entry, GM_SHARE_INLINE));
+    const struct gm_job job = gm_drawn_job(&m.core, &drawn), *noted = &m.entries[entry].job;
+    must(job.entry == entry && job.position == noted->position);
+    for (uint32_t k = 0; k < GM_BUFFERS_MAX; k++)
+        must(job.address[k] == noted->address[k]);
+    return job;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     uint32_t started = 0, answered = 0;
@@ -133,8 +150,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         must(gm_turn(&m.core, &m.d, &m.fetch) <= GM_TURN_EMPTY);
     for (uint32_t i = 0; i < 1u << ENTRIES; i++)
         if (m.d.entry_lane[i] != GM_LANE_NONE) {
-            must((m.d.entry_lane[i] & ~GM_LANE_POOL) == LANE);
-            must_stay_inside(&m.entries[i].job);
+            const struct gm_job job = job_of(i);
+            must(gm_entry_lane(m.d.entry_lane[i]) == LANE);
+            must_stay_inside(&job);
             started++;
         }
     const struct gm_lane_row *lane = &m.d.lane[LANE];
