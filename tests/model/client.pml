@@ -19,9 +19,6 @@ inline lane_submit()
 {
     j = l * JOBS + sent;
     w = (KIND(j) == WIDE -> 15 : 3);
-#ifdef MUT_NO_FENCE
-    f = asleep[l]; /* the load overtakes the stores */
-#endif
     do
     :: w & 1 -> q = p; put(sq0[SLOT(l, q)]); w = w - 1
     :: w & 2 -> q = p; put(sq1[SLOT(l, q)]); w = w - 2
@@ -45,9 +42,7 @@ inline lane_submit()
         sent++
     };
 #if PARKS
-# ifndef MUT_NO_FENCE
     f = asleep[l];
-# endif
     if
     :: f -> doorbell = true; f = false
     :: else
@@ -91,22 +86,6 @@ inline reap(s)
 # define NONE_USED !ent[0].used
 #endif
 
-/* Says how much it has reaped and that it wants to be woken for more, then looks once more, then sleeps. */
-#define ANSWERED(s) (held[s] < TAIL && cq[l * SLOTS + s].lap == lap[s])
-inline rest()
-{
-    d_step { !ANSWERED(0) && !ANSWERED(1) && got < sent -> wait_reaped = got; wait_armed = true };
-    if
-    :: ANSWERED(0) || ANSWERED(1)
-    :: else ->
-        if
-        :: d_step { wake -> wake = false }
-        :: d_step { events > 0 -> events-- }
-        fi
-    fi;
-    wait_armed = false
-}
-
 proctype client(byte l)
 {
     byte p = LANE_START, sent = 0, got = 0, j = 0, q = 0, w = 0;
@@ -119,9 +98,6 @@ proctype client(byte l)
 #if SLOTS > 2
     :: reap(2)
     :: reap(3)
-#endif
-#if WAKE
-    :: rest()
 #endif
     :: got == JOBS -> break
     od;

@@ -1,60 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The dispatcher: publish(), inbox_take(), poll(), check(), start(), cancel(), pause(), relaunch(), park(). It never waits,
- * except for the workers to come home at a pause. Included by model.pml.
+ * The dispatcher: inbox_take_next(), inbox_done(), poll(), check(), start(), cancel(), pause(), relaunch(), park(). It
+ * never waits, except for the workers to come home at a pause. Included by model.pml.
  */
-
-/* A position may be published when the one before it in the same slot has been read: per slot, because workers read out
- * of order, and a count of reads says nothing about which. */
-#define READ_BEFORE(p) (read_ack[(p) % RING] == LAP_BEFORE(p, RING))
-#if defined(MUT_NO_ACK)
-# define ROOM(n) true
-#elif defined(MUT_ACK_COUNT)
-# define ROOM(n) ((tail + (n) + TURN(RING) - acked) % TURN(RING) <= RING)
-#else
-# define ROOM(n) (READ_BEFORE(tail) && ((n) < 2 || READ_BEFORE(tail + 1)) && ((n) < 3 || READ_BEFORE(tail + 2)))
-#endif
-
-inline publish_slot(e_, share_, gen_)
-{
-    d_step {
-        ring[tail % RING].entry = e_;
-        ring[tail % RING].share = share_;
-        ring[tail % RING].gen = gen_;
-        ring[tail % RING].lap = LAP(tail, RING);
-        NEXT(tail, RING)
-    }
-}
-
-/* Puts out the phase of entry e. There is room for it: that was the guard of whoever calls. Its shares take consecutive
- * positions, because the dispatcher does nothing else in between. */
-inline publish()
-{
-    d_step {
-        n = WIDTH(KIND(ent[e].job), ent[e].phase);
-        ent[e].left = n;
-        ent[e].due = (1 << n) - 1;
-        ent[e].next = 0;
-        ent[e].flags = 0;
-#ifndef MUT_BARRIER_DIRTY
-        ent[e].bar = 0; /* shares that left on the abort word have not taken their arrival back */
-#endif
-        ent[e].met = 0;
-        live = live + n;
-        assert(live <= RING) /* what credit is for */
-    };
-#ifdef MUT_GANG_PIECES
-    publish_slot(e, 0, ent[e].gen);
-    d_step { ent[e].half = (n > 1); n = 0; e = 0 }
-#else
-    do
-    :: i < n -> publish_slot(e, i, ent[e].gen); i++
-    :: d_step { i == n -> i = 0; n = 0; e = 0 }; break
-    od
-#endif
-}
-/* MUT_GANG_PIECES: the second share of a phase, at some later turn. */
-#define SECOND_PIECE(x) :: d_step { ent[x].half && ROOM(1) -> ent[x].half = false; e = x }; publish_slot(e, 1, ent[e].gen); e = 0
 
 /* Takes the oldest message, if its writer has finished. A phase that finds no room stays, and what is behind it too. */
 #define MESSAGE(m) (inbox[in_head % PLACES].lap == LAP(in_head, PLACES) && inbox[in_head % PLACES].msg == m)
@@ -74,12 +22,11 @@ inline inbox_take_next()
     };
     publish()
 }
-inline inbox_take_done()
+inline inbox_done()
 {
     d_step {
-        MESSAGE(MSG_DONE) ->
+        MESSAGE(MSG_DONE) || MESSAGE(MSG_CANCELLED) ->
         take_message();
-        completed++;
 #ifndef MUT_NO_CREDIT
         credit = credit - WIDEST(KIND(ent[e].job));
 #endif
@@ -154,7 +101,7 @@ progress_not_yet: /* the client is between two stores */
 inline refuse(status_)
 {
     complete(l, AT, priv, status_);
-    d_step { ADVANCE; completed++; priv = NONE; l = 0; drop = (status_ == CANCELLED -> NONE : drop) }
+    d_step { ADVANCE; priv = NONE; l = 0; drop = (status_ == CANCELLED -> NONE : drop) }
 }
 
 #define FREE0 !ent[0].used
@@ -201,10 +148,17 @@ inline start()
         priv = NONE;
         l = 0
     };
+#if IN_SLOTS
+    if
+    :: FITS(KIND(ent[e].job)) -> publish_job()
+    :: else -> publish()
+    fi
+#else
     publish()
+#endif
 }
 
-/* Names a job by lane and position; the lap in the position is its generation. In flight: its abort word is set. Not yet
+/* Names a job by lane and position; the lap in the position is its generation. In flight: its workers are told. Not yet
  * started: remembered, and answered where it would have started. Over: not found. */
 #define CANCEL_LANE (CANCEL_JOB / JOBS)
 #ifdef MUT_NO_GEN
@@ -212,18 +166,30 @@ inline start()
 #else
 # define NAMED(x) (ent[x].used && ent[x].lane == CANCEL_LANE && ent[x].pos == cancel_pos)
 #endif
+/* gm_admin_abort. */
+inline abort_entry(x)
+{
+#if IN_SLOTS
+    if
+    :: FITS(KIND(ent[x].job)) -> publish_abort(x)
+    :: else -> ent[x].abort = true
+    fi
+#else
+    ent[x].abort = true
+#endif
+}
 inline cancel()
 {
     d_step {
         cancels > 0 && cancel_pos != NONE ->
         cancels--;
         if
-        :: NAMED(0) -> ent[0].abort = true
+        :: NAMED(0) -> abort_entry(0)
 #if ENTRIES > 1
-        :: NAMED(1) -> ent[1].abort = true
+        :: NAMED(1) -> abort_entry(1)
 #endif
 #if ENTRIES > 2
-        :: NAMED(2) -> ent[2].abort = true
+        :: NAMED(2) -> abort_entry(2)
 #endif
         :: else ->
             if
@@ -241,6 +207,7 @@ inline pause()
 #if defined(MUT_STOP_FLAG) || defined(MUT_STOP_FLAG_TICKET)
     stop_flag = true;
 #else
+    (ARRIVED);
     do
     :: i < WORKERS -> publish_slot(STOP, i, 0); i++
     :: d_step { i == WORKERS -> i = 0 }; break
@@ -248,6 +215,26 @@ inline pause()
 #endif
     (halted == WORKERS)
 }
+
+#if WORKERS_SLEEP
+/* wake_workers, behind a store-load fence: the slot before, the look at its sleeper after. */
+inline wake_worker()
+{
+#ifndef MUT_WAKE_WORKER_NO_FENCE
+    (ARRIVED);
+#endif
+    if
+    :: waiting[told % RING] ->
+        waiting[told % RING] = false;
+        if
+        :: d_step { sleepers[told % RING] > 0 -> sleepers[told % RING]--; woken[told % RING]++ }
+        :: d_step { sleepers[told % RING] == 0 -> skip }
+        fi
+    :: else
+    fi;
+    NEXT(told, RING)
+}
+#endif
 
 /* The kernel has returned. What it had in registers is gone: a polled descriptor that was not started among it. */
 inline relaunch()
@@ -297,19 +284,19 @@ end_parked:
  * two sides sees the other. The flags are down again before the next poll. */
 inline park()
 {
-#ifndef MUT_FLAG_LATE
     park_flag(true);
-#endif
     do
     :: i < LANES && !SOMETHING(i) -> i++
-    :: else -> break
+    :: i < LANES && SOMETHING(i) -> /* half a descriptor keeps nobody awake: its client rings when it is whole */
+        if
+        :: sq1[SLOT(i, head[i])].lap != LAP(head[i], SLOTS) -> i++
+        :: else -> break
+        fi
+    :: i == LANES -> break
     od;
     if
     :: i == LANES && inbox[in_head % PLACES].lap != LAP(in_head, PLACES) ->
         i = 0;
-#ifdef MUT_FLAG_LATE
-        park_flag(true);
-#endif
         sleep()
     :: else -> i = 0
     fi;
@@ -323,29 +310,24 @@ inline park()
 # define MAY_PARK NONE_USED
 #endif
 
-/* A client that says it sleeps is woken when more is complete than it has reaped; once for each sleep. It may have reaped
- * what is not counted here yet, so "more" is not "different". What was read of its granule may be old by now. */
-#ifdef MUT_WAKE_DIFFERENT
-# define MORE (completed != reaped)
-#else
-# define MORE (completed > reaped)
-#endif
-
 /* One step of a turn after another, in any order: the proof does not lean on policy. Guards stand for "try, else skip". */
 proctype dispatcher()
 {
-    byte priv = NONE, l = 0, a = 0, b = 0, e = 0, n = 0, i = 0, reaped = 0;
-    bool seen = false, armed = false;
+    byte priv = NONE, l = 0, a = 0, b = 0, e = 0, n = 0, i = 0;
+    bool seen = false;
 #ifdef MUT_HEAD_EARLY
     byte at = 0;
 #endif
 #ifdef MUT_STOP_PIECES
     byte stops = 0;
 #endif
+#if WORKERS_SLEEP
+    byte told = RING_START; /* position up to which workers were woken */
+#endif
 end_idle:
     do
     :: inbox_take_next()
-    :: inbox_take_done()
+    :: inbox_done()
     :: poll(0)
 #if LANES > 1
     :: poll(1)
@@ -356,6 +338,9 @@ end_idle:
 #ifdef MUT_GANG_PIECES
     SECOND_PIECE(0)
     SECOND_PIECE(1)
+#endif
+#if WORKERS_SLEEP
+    :: told != tail -> wake_worker()
 #endif
 #if CANCELS
     :: cancel()
@@ -374,10 +359,6 @@ end_idle:
 #endif
 #if PARKS
     :: d_step { parks > 0 && priv == NONE && MAY_PARK && ROOM(WORKERS) -> parks-- }; park()
-#endif
-#if WAKE
-    :: d_step { armed != wait_armed || reaped != wait_reaped -> armed = wait_armed; reaped = wait_reaped }
-    :: d_step { armed && MORE && wake_sent != reaped -> wake = true; wake_sent = reaped }
 #endif
     od
 }

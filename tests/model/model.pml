@@ -1,26 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The scheduler of device/core as a Spin model: lanes, ticket ring, phases, inbox, gangs, cancel, pause and sleep. A
- * step carries the name of the function that does it. One atomic step here is one access to memory that another
+ * The scheduler of device/core as a Spin model: lane, ticket ring, phases, inbox, gangs, cancel, pause and sleep. A step
+ * carries the name of the function that does it. One atomic step here is one access to memory that another
  * process also touches, together with the local work around it; memory is sequentially consistent (the README says
  * what that leaves out). presets.pml gives the sizes and the job mix of a run; a MUT_x breaks one step.
  *
  * Ghost state (only asserts read it) is marked so. End labels are on idle waits alone: a client that misses a
  * completion, a gang that never meets, a pause that never ends or a leaked entry is an invalid end state.
  */
+#include "positions.pml"
 #include "presets.pml"
 
-#define NONE 255
 #define STOP 254 /* entry field of a stop ticket */
 #define TAIL 253 /* a client's slot that holds the second half of a wide descriptor */
-
-/* Positions run modulo n * LAPS, so that a lap word wraps after few steps: LAPS stands for 2^32. */
-#define LAPS 4
-#define LAP(p, n) (((p) / (n) + 1) % LAPS)
-#define TURN(n) ((n) * LAPS)
-#define LAP_BEFORE(p, n) ((LAP((p) % TURN(n), n) + LAPS - 1) % LAPS)
-#define NEXT(p, n) p = ((p) + 1) % TURN(n)
-#define SLOT(l, p) ((l) * SLOTS + (p) % SLOTS)
 
 /* Kinds of job: phases, shares of a phase, tiles of a phase, barriers a share meets. */
 #define NOP 0  /* one share */
@@ -30,6 +22,7 @@
 #define WIDE 4 /* a nop whose descriptor takes two slots */
 #define PAIR 5 /* two shares */
 #define BAD 6  /* check() refuses it */
+#define HOSTED 7 /* one share, on host memory */
 #define KIND(j) ((j) == 0 -> J0 : ((j) == 1 -> J1 : ((j) == 2 -> J2 : ((j) == 3 -> J3 : J4))))
 #define PHASES(k) ((k) == TWO -> 2 : 1)
 #ifdef MUT_GANG_WIDE
@@ -64,12 +57,39 @@ typedef completion_t {
 completion_t cq[LANES * SLOTS];
 byte head[LANES]; /* dispatcher: next position to start */
 
-/* The ticket ring, and what the dispatcher keeps about it. All of this survives a relaunch. */
+/* The ticket ring, and what the dispatcher keeps about it. All of this survives a relaunch. A slot has a first granule,
+ * which is all that a reference to an entry writes, and, with IN_SLOTS, others (two here) with what a worker needs of a
+ * job that lies in the slot itself: gm_slot_fits. */
 #define RING_START (TURN(RING) - RING - 1) /* soon the lap word wraps, and then the position */
+#define FITS(k) (IN_SLOTS && ((k) == NOP || (k) == WIDE))
+#define INLINE 252  /* share field: the job lies in the slot */
+#define ABORTED 251 /* the same, and it was cancelled since */
 typedef slot_t {
-    byte lap, entry, share, gen
+    byte lap, entry, share, gen;
+#if IN_SLOTS
+    byte lap1, job1, lap2, job2
+#endif
 };
 slot_t ring[RING];
+#if IN_SLOTS
+/* Granules of a slot on their way, as a set: stores without a fence arrive when they like and in any order. Those to one
+ * place arrive in the order of the program, so a later one may stand for an earlier one. */
+typedef stores_t {
+    byte granules, lap, entry, share, gen, job
+};
+stores_t way[RING];
+# if RING > 2
+#  define ARRIVED (way[0].granules == 0 && way[1].granules == 0 && way[2].granules == 0 && way[3].granules == 0)
+# else
+#  define ARRIVED (way[0].granules == 0 && way[1].granules == 0)
+# endif
+#else
+# define ARRIVED true
+#endif
+#if WORKERS_SLEEP
+bool waiting[RING]; /* a worker of the CPU backend is about to sleep for this slot, or does */
+byte sleepers[RING], woken[RING]; /* they are in the kernel: FUTEX_WAIT, and have been let go of: FUTEX_WAKE of one */
+#endif
 byte read_ack[RING];
 byte ticket = RING_START; /* workers draw from it by fetch-add */
 byte tail = RING_START;   /* dispatcher: next position to publish */
@@ -86,15 +106,19 @@ typedef entry_t {
     byte bar;             /* barrier: shares that wait */
     byte met;             /* ghost: shares that came to a barrier of this phase */
     byte due;             /* ghost: shares published and not taken */
-    bool bar_phase, used, abort, skipped, half /* half: MUT_GANG_PIECES only */
+    bool bar_phase, used, abort, skipped, half; /* half: MUT_GANG_PIECES only */
+#if IN_SLOTS
+    byte ticket           /* of a job that lies in its slot */
+#endif
 };
 entry_t ent[ENTRIES];
 #define GENS 4
 
 /* The inbox: one place per entry. */
 #define INBOX_START (TURN(PLACES) - PLACES - 1)
-#define MSG_NEXT 1
+#define MSG_NEXT 1 /* the others: it was answered, with */
 #define MSG_DONE 2
+#define MSG_CANCELLED 3
 typedef place_t {
     byte lap, entry, msg, gen /* gen: ghost */
 };
@@ -113,14 +137,9 @@ bool gone = false;      /* the kernel has returned, to sleep */
 bool life = 0;          /* launch number */
 bool stop_flag = false; /* the MUT_STOP_FLAGs only */
 
-/* Sleep of the device: a flag for each lane and one for the host and the workers, and the doorbell's eventfd. */
+/* Sleep of the device: a flag for each lane and one for the host and the workers, and the doorbells. */
 bool asleep[LANES], asleep_admin = false, doorbell = false;
 byte parks = PARKS; /* times of idleness: traffic may leave none after the last one */
-
-/* Sleep of a client: its wait granule, what the dispatcher counts, and the client's eventfd. */
-bool wait_armed = false, wake = false;
-byte wait_reaped = 0, completed = 0, wake_sent = NONE;
-byte events = WAKE; /* other things that the client wakes for */
 
 int answered = 0;       /* ghost: set of lane positions with a completion */
 
@@ -137,6 +156,7 @@ inline complete(l_, p_, j_, status_)
 }
 
 #include "client.pml"
+#include "publish.pml"
 #include "dispatcher.pml"
 #include "worker.pml"
 #include "host.pml"
@@ -150,6 +170,10 @@ init
             /* The first launch leaves the words as if the lap before had been published and read. */
             p = (RING_START + i) % TURN(RING);
             ring[p % RING].lap = LAP_BEFORE(p, RING);
+#if IN_SLOTS && !defined(MUT_SLOT_ZERO)
+            ring[p % RING].lap1 = LAP_BEFORE(p, RING);
+            ring[p % RING].lap2 = LAP_BEFORE(p, RING);
+#endif
             read_ack[p % RING] = LAP_BEFORE(p, RING);
             i++
         :: else -> break
@@ -174,6 +198,9 @@ init
         run dispatcher();
 #if PARKS && !PARK_IN_FLIGHT
         run host();
+#endif
+#if IN_SLOTS
+        run stores();
 #endif
         do
         :: i < WORKERS -> run worker(); i++

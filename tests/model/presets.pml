@@ -52,6 +52,45 @@
 # define J0 TWO
 # define J1 NOP
 # define J2 NOP
+#elif defined(P_INLINE) /* jobs in slots over references of the lap before, and the other way round */
+# define JOBS 5
+# define WORKERS 2
+# define ENTRIES 2
+# define IN_SLOTS 1
+# define J0 HOSTED
+# define J1 NOP
+# define J2 NOP
+# define J3 HOSTED
+# define J4 NOP
+#elif defined(P_INLINE_PHASES) /* beside shares of wide jobs and next phases; and stop tickets */
+# define JOBS 3
+# define WORKERS 2
+# define ENTRIES 2
+# define IN_SLOTS 1
+# define PAUSES 1
+# define J0 NOP
+# define J1 TWO
+# define J2 NOP
+#elif defined(P_INLINE_CANCEL) /* of a job in its slot, until long after the slot is another's */
+# define SLOTS 4
+# define JOBS 3
+# define WORKERS 2
+# define ENTRIES 2
+# define IN_SLOTS 1
+# define CANCELS 1
+# define CANCEL_JOB 0
+# define J0 NOP
+# define J1 HOSTED
+# define J2 NOP
+#elif defined(P_INLINE_CPU) /* workers sleep until their ticket is published */
+# define JOBS 2
+# define WORKERS 2
+# define ENTRIES 2
+# define RING 4
+# define IN_SLOTS 1
+# define WORKERS_SLEEP 1
+# define J0 NOP
+# define J1 HOSTED
 #elif defined(P_GANG) /* two gangs in flight, and a pause */
 # define JOBS 4
 # define WORKERS 2
@@ -96,13 +135,6 @@
 # define PARKS 2
 # define J0 NOP
 # define J1 TWO
-#elif defined(P_SLEEP_LANES) /* one lane speaks up while the other is looked at */
-# define LANES 2
-# define JOBS 1
-# define WORKERS 2
-# define ENTRIES 1
-# define PARKS 2
-# define J0 NOP
 #elif defined(P_SLEEP_CPU) /* the dispatcher sleeps while workers run */
 # define JOBS 2
 # define WORKERS 2
@@ -111,14 +143,6 @@
 # define PARK_IN_FLIGHT 1
 # define J0 TWO
 # define J1 NOP
-#elif defined(P_WAKE) /* the client sleeps until completions come */
-# define JOBS 3
-# define WORKERS 2
-# define ENTRIES 2
-# define WAKE 1
-# define J0 NOP
-# define J1 NOP
-# define J2 BAD
 #elif defined(P_LANES) /* two lanes share entries and credit */
 # define LANES 2
 # define JOBS 2
@@ -155,6 +179,12 @@
 #else
 # define PLACES ENTRIES
 #endif
+#ifndef IN_SLOTS
+# define IN_SLOTS 0
+#endif
+#ifndef WORKERS_SLEEP
+# define WORKERS_SLEEP 0
+#endif
 #ifndef PAUSES
 # define PAUSES 0
 #endif
@@ -167,9 +197,6 @@
 #endif
 #ifndef PARK_IN_FLIGHT
 # define PARK_IN_FLIGHT 0
-#endif
-#ifndef WAKE
-# define WAKE 0
 #endif
 #ifndef SCRIBBLE
 # define SCRIBBLE 0
