@@ -86,13 +86,12 @@ int gm_server_arena_add(struct gm_server *server, const struct gm_control *m, in
         return status;
     const uint32_t host = map->host && server->backend->unmap_needs_stop ? GM_ARENA_HOST : 0u;
     status = gm_admin_arena_set(&server->admin, arena, map->address, arena->flags | host);
-    if (status != GM_OK) {
-        /* The table was not changed, but a dispatcher that does not answer may still read it later: keep the memory. */
+    if (status != GM_OK)
         snprintf(text, GM_ERROR_TEXT_MAX, "the scheduler did not take the arena");
-        return status;
-    }
-    map->handle = arena->handle;
-    return GM_OK;
+    /* A dispatcher that ran out of time may still take it: it is there until gridmilld drops it. */
+    if (status == GM_OK || status == GM_ETIMEDOUT)
+        map->handle = arena->handle;
+    return status;
 }
 
 int gm_server_arena_close(struct gm_server *server, struct gm_mapping *map, char *text)

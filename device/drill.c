@@ -30,6 +30,9 @@
 
 struct gm_drill gm_drill;
 
+/* A variable, since compilers refuse a store to an address that they know to be no object's. */
+static uint32_t *nowhere;
+
 static const struct {
     const char *name;
     enum gm_drill_kind kind;
@@ -57,6 +60,7 @@ static bool armed(const char *text)
 void gm_drill_init(void)
 {
     const char *text = getenv("GRIDMILL_DRILL");
+    nowhere = (uint32_t *)(uintptr_t)GM_DRILL_NOWHERE;
     for (size_t i = 0; text && i < sizeof drills / sizeof drills[0]; i++) {
         const size_t length = strlen(drills[i].name);
         if (strncmp(text, drills[i].name, length) != 0 || !armed(text))
@@ -87,7 +91,7 @@ void gm_drill_job(uint32_t lane, uint64_t position)
     if (lane == GM_SELFTEST_LANE || position < gm_drill.at)
         return;
     if (gm_drill.kind == GM_DRILL_ABORT_IN_JOB) {
-        gm_store_relaxed_u32((uint32_t *)(uintptr_t)GM_DRILL_NOWHERE, 1);
+        gm_store_relaxed_u32(nowhere, 1);
     } else if (gm_drill.kind == GM_DRILL_TRAP_IN_JOB) {
         __builtin_trap();
     }

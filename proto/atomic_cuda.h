@@ -51,6 +51,43 @@ static __device__ __forceinline__ void gm_fence_sys(void) { __threadfence_system
 static __device__ __forceinline__ void gm_fence_acq_rel_sys(void) { __threadfence_system(); }
 static __device__ __forceinline__ void gm_fence_acq_rel_gpu(void) { __threadfence(); }
 
+/* Between the warps of one block, in shared memory. */
+static __device__ __forceinline__ uint32_t gm_load_acquire_block_u32(const uint32_t *p)
+{
+    uint32_t v;
+    asm volatile("ld.acquire.cta.u32 %0, [%1];" : "=r"(v) : "l"(p) : "memory");
+    return v;
+}
+static __device__ __forceinline__ void gm_store_release_block_u32(uint32_t *p, uint32_t v)
+{
+    asm volatile("st.release.cta.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
+}
+static __device__ __forceinline__ uint64_t gm_load_relaxed_block_u64(const uint64_t *p)
+{
+    uint64_t v;
+    asm volatile("ld.relaxed.cta.u64 %0, [%1];" : "=l"(v) : "l"(p) : "memory");
+    return v;
+}
+static __device__ __forceinline__ void gm_store_relaxed_block_u64(uint64_t *p, uint64_t v)
+{
+    asm volatile("st.relaxed.cta.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
+}
+static __device__ __forceinline__ struct gm_granule gm_load16_block(const struct gm_granule *p)
+{
+    struct gm_granule g;
+    asm volatile("ld.relaxed.cta.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(g.w[0]), "=r"(g.w[1]), "=r"(g.w[2]), "=r"(g.w[3])
+                 : "l"(p)
+                 : "memory");
+    return g;
+}
+static __device__ __forceinline__ void gm_store16_block(struct gm_granule *p, struct gm_granule g)
+{
+    asm volatile("st.relaxed.cta.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(p), "r"(g.w[0]), "r"(g.w[1]), "r"(g.w[2]),
+                 "r"(g.w[3])
+                 : "memory");
+}
+
 /* Two 64-bit words in one access, for this GPU alone. */
 static __device__ __forceinline__ void gm_store_pair_gpu(void *p, uint64_t low, uint64_t high)
 {

@@ -76,7 +76,7 @@
 #define GM_ERROR_TEXT_MAX    160u
 #define GM_FDS_PER_FRAME_MAX 3u
 #define GM_OUTPUT_BYTES_MAX  (4u * GM_FRAME_BYTES_MAX) /* replies queued for one client; then goodbye with a reason */
-#define GM_STATS_BYTES_MAX   (256u * 1024u)
+#define GM_STATS_BYTES_MAX   (1024u * 1024u)
 
 /* Times. */
 #define GM_CHECKIN_MS          5000u  /* all blocks resident after a launch, or start-up fails with the count */

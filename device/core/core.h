@@ -163,6 +163,7 @@ struct __attribute__((aligned(128))) gm_disp {
     uint32_t held_pool;               /* and that is the workspace pool: jobs of others that need none go on */
     uint32_t hot, round;              /* lane + 1 served last; lane that last had its turn among those that are ready */
     uint32_t sweep;                   /* first lane of the next look at all lanes */
+    uint32_t expects;                 /* something is known to be at the head of the lane that is looked at */
     uint32_t refused_status;          /* of the last descriptor that was refused */
     uint32_t refused_cancelled;       /* of this turn's: cancelled before they were taken, which is nobody's fault */
     uint32_t waited;                  /* in this turn a job could not have what it needs */

@@ -11,8 +11,8 @@
 GM_DEV uint64_t gm_draw(const struct gm_core *core) { return gm_fetch_add_relaxed_u64(&core->counters->ticket, 1); }
 
 /* One look at the slot. Acquire: pairs with the fence before a reference (GPU), and with the store of each granule
- * (CPU). After it the entry, or what the granules say, and everything that was complete before the job are visible. Whole
- * warp, same answer for all. */
+ * (CPU). After it the entry, or what the granules say, and everything that was complete before the job are visible.
+ * Whole warp, same answer for all. */
 GM_DEV bool gm_draw_try(const struct gm_core *core, uint64_t ticket, struct gm_drawn *drawn)
 {
     const struct gm_slot *slot = &core->slots[ticket & (((uint64_t)1 << core->tickets_log2) - 1u)];

@@ -22,8 +22,8 @@ struct gm_core_shape {
 #define GM_ENTRIES_LOG2 11u
 static_assert(1u << GM_TICKETS_LOG2 == GM_TICKETS && 1u << GM_ENTRIES_LOG2 == GM_ENTRIES_MAX, "logs of limits.h");
 
-/* Every granule of a ring of tickets carries the lap before the first: no ticket is there, and where only references are
- * written, what lies behind them is of no lap to come. */
+/* Every granule of a ring of tickets carries the lap before the first: no ticket is there, and where only references
+ * are written, what lies behind them is of no lap to come. */
 static inline void gm_slots_init(struct gm_slot *slots, const struct gm_core_shape *shape)
 {
     const struct gm_granule empty = {{0, 0, 0, gm_lap(shape->ticket_start, shape->tickets_log2) - 1u}};

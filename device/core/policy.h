@@ -10,7 +10,7 @@
 #ifndef GM_CORE_POLICY_H
 #define GM_CORE_POLICY_H
 
-#include "poll.h"
+#include "look.h"
 
 GM_DEV bool gm_policy_open(const struct gm_disp *d, uint32_t lane)
 {
@@ -49,7 +49,13 @@ GM_DEV uint32_t gm_policy_pick(const struct gm_disp *d, uint32_t turns)
     return GM_LANE_NONE;
 }
 
-/* The choice is made: its mark goes, and the sweep goes on behind the lanes that it asked last. One thread. */
+/* Whether something is known to be at the head of the lane that was picked. */
+GM_DEV bool gm_policy_expects(const struct gm_disp *d, uint32_t lane)
+{
+    return lane != GM_LANE_NONE && (d->held_lane == lane + 1u || gm_bit(d->ready, lane));
+}
+
+/* The choice is made: its mark goes. One thread. */
 GM_DEV void gm_policy_aimed(struct gm_disp *d, uint32_t lane)
 {
     if (lane != GM_LANE_NONE) {
@@ -58,6 +64,11 @@ GM_DEV void gm_policy_aimed(struct gm_disp *d, uint32_t lane)
         d->ready[lane / 32u] &= ~(1u << (lane & 31u));
         d->hot = lane + 1u;
     }
+}
+
+/* The sweep goes on behind the lanes that it asked last. One thread. */
+GM_DEV void gm_policy_swept(struct gm_disp *d)
+{
     d->sweep = d->sweep + GM_SWEEP_LANES < d->lane_top ? d->sweep + GM_SWEEP_LANES : 0;
 }
 

@@ -32,11 +32,37 @@ struct gm_messages {
     uint64_t word[GM_INBOX_TAKE / GM_WARP];
 };
 
+#define GM_SIDE_ROUNDS ((GM_SIDE_COUNT + GM_WARP - 1u) / GM_WARP)
+
+/* What warps that look for the dispatcher share with it: see look.h. */
+#define GM_LOOKERS_MAX 4u
+#ifdef __CUDACC__
+static_assert(GM_CUDA_LOOKERS <= GM_LOOKERS_MAX, "a place in the box for each");
+#define GM_BOXED(f) (GM_CUDA_LOOKERS != 0)
+#else
+#define GM_BOXED(f) ((f)->box != NULL)
+#endif
+struct gm_look {
+    uint32_t found; /* the aim that g is of */
+    uint32_t seen;  /* the aim that the last look began with: no older one is on its way */
+    uint32_t pad[2];
+    struct gm_granule g[GM_POLL_MAX * 4u];
+};
+struct __attribute__((aligned(16))) gm_box {
+    struct gm_granule aim; /* at the lane */
+    uint32_t aiming, aimed, side_aimed; /* count the aims at the lane, begun and done, and beside it */
+    uint32_t lookers, leave, pad[3];
+    uint64_t side_at[GM_SIDE_COUNT]; /* addresses of granules, or 0 */
+    struct gm_look look[GM_LOOKERS_MAX], side;
+};
+
 /* Loads in flight, from the end of one turn to the start of the next, and where this SIMT lane looks: kept, because
  * most turns find nothing and look at the same places again. */
 struct gm_fetch {
+    struct gm_box *box; /* NULL: this warp looks itself, and has seen everything in every turn */
     struct gm_granule slots[GM_POLL_ROUNDS];
-    struct gm_granule side[(GM_SIDE_COUNT + GM_WARP - 1u) / GM_WARP];
+    struct gm_granule side[GM_SIDE_ROUNDS];
+    bool looked, side_looked; /* in this turn there is a look at the lane, and one beside it */
     struct gm_messages inbox;
     const struct gm_granule *slot_at, *side_at; /* of the first round */
     const uint64_t *inbox_at;
@@ -109,11 +135,15 @@ GM_DEV void gm_poll_issue(const struct gm_core *core, const struct gm_disp *d, s
             f->slots[r] = gm_load16_sys(r == 0 ? f->slot_at : gm_poll_granule(lane, i));
     }
     GM_UNROLL
-    for (uint32_t r = 0; r < GM_SIDE_COUNT / GM_WARP; r++) {
+    for (uint32_t r = 0; r < GM_SIDE_ROUNDS; r++) {
         const struct gm_granule *at = r == 0 ? f->side_at : gm_side_at(core, d, r * GM_WARP + gm_lane_id());
         if (at)
             f->side[r] = gm_load16_sys(at);
     }
+}
+
+GM_DEV void gm_poll_issue_inbox(const struct gm_core *core, const struct gm_disp *d, struct gm_fetch *f)
+{
     f->inbox.word[0] = gm_inbox_load(f->inbox_at);
     /* One at a time on the CPU: stop at the first empty place. */
     for (uint32_t r = 1; r < GM_INBOX_TAKE / GM_WARP; r++) {
@@ -134,19 +164,23 @@ GM_DEV bool gm_wake_due(const struct gm_lane_row *lane, struct gm_granule wait)
     return wait.w[2] == 1u && (int64_t)(lane->completed - reaped) > 0 && lane->wake_sent != reaped;
 }
 
-/* Whether lanes with strikes are looked at in this turn: in every turn of a round, so that the sweep meets each. */
+/* Whether lanes with strikes are looked at in this turn: in every sweep of a round, so that each is met. */
 GM_DEV bool gm_strike_turn(const struct gm_disp *d, const struct gm_fetch *f)
 {
     const uint32_t round = (d->lane_top + GM_SWEEP_LANES - 1u) / GM_SWEEP_LANES;
-    return f->turns / round % GM_STRIKE_GAP == 0;
+    return (GM_BOXED(f) ? f->box->side_aimed : f->turns) / round % GM_STRIKE_GAP == 0;
 }
 
 /* Whether a load beside the lane says that something is to be done. */
 GM_DEV bool gm_side_tells(const struct gm_disp *d, const struct gm_fetch *f, uint32_t r)
 {
     const uint32_t i = r * GM_WARP + gm_lane_id();
+    if (!f->side_looked)
+        return false;
     if (i < GM_SIDE_WAIT) {
-        const bool begun = f->side[r].w[3] == (r == 0 ? f->side_lap : gm_side_lap(d, i));
+        /* A look that others took may be older than the lane's head. */
+        const bool aged = GM_BOXED(f) && f->box->side_at[i] != (uint64_t)(uintptr_t)gm_side_at(&d->core, d, i);
+        const bool begun = !aged && f->side[r].w[3] == (r == 0 && !GM_BOXED(f) ? f->side_lap : gm_side_lap(d, i));
         if (i < GM_SIDE_ADMIN)
             return i == 0 && begun;
         const uint32_t lane = gm_side_lane(d, i);
@@ -164,7 +198,7 @@ GM_DEV bool gm_poll_any(const struct gm_disp *d, const struct gm_fetch *f)
     const bool first = gm_lane_id() == 0;
     bool come = first && f->width != 0 && f->slots[0].w[3] == f->slot_lap;
     come = come || (first && (uint32_t)(f->inbox.word[0] >> 32) == f->inbox_lap);
-    for (uint32_t r = 0; r < GM_SIDE_COUNT / GM_WARP; r++)
+    for (uint32_t r = 0; r < GM_SIDE_ROUNDS; r++)
         come = come || gm_side_tells(d, f, r);
     return gm_ballot(come) != 0;
 }
@@ -174,7 +208,7 @@ GM_DEV bool gm_poll_any(const struct gm_disp *d, const struct gm_fetch *f)
 GM_DEV bool gm_poll_sweep(struct gm_disp *d, const struct gm_fetch *f)
 {
     bool any = false;
-    for (uint32_t r = 0; r < GM_SIDE_COUNT / GM_WARP; r++) {
+    for (uint32_t r = 0; r < GM_SIDE_ROUNDS; r++) {
         const uint32_t i = r * GM_WARP + gm_lane_id();
         if (i < GM_SIDE_ADMIN || !gm_side_tells(d, f, r))
             continue;
@@ -219,6 +253,8 @@ GM_DEV bool gm_poll_admin(const struct gm_fetch *f)
 {
     const uint32_t lap = gm_shfl_u32(f->side_lap, 0); /* the same for all four granules */
     uint32_t count = 0;
+    if (!f->side_looked)
+        return false;
     for (uint32_t r = 0; r < (GM_SIDE_ADMIN + GM_WARP - 1u) / GM_WARP; r++) {
         const bool complete = r * GM_WARP + gm_lane_id() < GM_SIDE_ADMIN && f->side[r].w[3] == lap;
         count += gm_count_ones(gm_ballot(complete));

@@ -2,8 +2,8 @@
  *
  * What lies in a slot of the ticket ring: one line of eight granules, each with the lap of its ticket. A job of one
  * share, one tile and no host memory lies there itself, so that a worker has it with the look that finds the ticket,
- * and nothing has to be fenced before it: a granule says by its lap that it is there. Every other ticket is a reference,
- * in the first granule alone, to a job in its entry.
+ * and nothing has to be fenced before it: a granule says by its lap that it is there. Every other ticket is a
+ * reference, in the first granule alone, to a job in its entry.
  */
 #ifndef GM_CORE_SLOT_H
 #define GM_CORE_SLOT_H

@@ -219,29 +219,49 @@ GM_DEV void gm_inbox_advance(struct gm_disp *d, uint32_t count)
     gm_syncwarp();
 }
 
-/* Where the next look goes: the choice, and what follows from it. Whole warp. */
+/* Where the next look goes: the choice, and what follows from it. A lane that is known to have something is not left
+ * before it was looked at. Whole warp. */
 GM_DEV void gm_turn_aim(const struct gm_core *core, struct gm_disp *d, struct gm_fetch *f)
 {
-    const uint32_t lane = gm_policy_pick(d, f->turns);
+    const bool picks = f->looked || d->expects == 0 || !gm_policy_open(d, f->lane);
+    const uint32_t lane = picks ? gm_policy_pick(d, f->turns) : f->lane;
     gm_syncwarp();
-    if (gm_lane_id() == 0)
-        gm_policy_aimed(d, lane);
+    if (gm_lane_id() == 0) {
+        if (picks) {
+            d->expects = gm_policy_expects(d, lane);
+            gm_policy_aimed(d, lane);
+        }
+        if (f->side_looked)
+            gm_policy_swept(d);
+    }
     gm_syncwarp();
     gm_poll_aim(core, d, lane, f);
 }
 
-/* Before the first turn, and after a sleep: what was loaded before it is of no use. */
-GM_DEV void gm_turn_begin(const struct gm_core *core, struct gm_disp *d, struct gm_fetch *f)
+GM_DEV void gm_turn_issue(const struct gm_core *core, struct gm_disp *d, struct gm_fetch *f)
+{
+    if (GM_BOXED(f))
+        gm_box_aim(core, d, f);
+    else
+        gm_poll_issue(core, d, f);
+    gm_poll_issue_inbox(core, d, f);
+}
+
+/* Before the first turn, and after a sleep: what was loaded before it is of no use. box: looked through by others, or
+ * NULL. */
+GM_DEV void gm_turn_begin(const struct gm_core *core, struct gm_disp *d, struct gm_fetch *f, struct gm_box *box)
 {
     gm_syncwarp();
     if (gm_lane_id() == 0)
         d->core = *core;
     gm_syncwarp();
-    for (uint32_t r = 0; r < GM_SIDE_COUNT / GM_WARP; r++)
+    for (uint32_t r = 0; r < GM_SIDE_ROUNDS; r++)
         f->side[r] = (struct gm_granule){{0, 0, 0, 0}};
     f->turns = (uint32_t)d->counters.turns;
+    f->box = box;
+    f->looked = f->side_looked = true;
     gm_turn_aim(core, d, f);
-    gm_poll_issue(core, d, f);
+    gm_turn_issue(core, d, f);
 }
 
 /* The books of a turn that took something, while the next look is on its way: what was started is marked, noted and
@@ -282,8 +302,13 @@ GM_DEV_CALL enum gm_turn_result gm_turn_idle(const struct gm_core *core, struct 
     return gm_park(core, d) ? GM_TURN_PARK : GM_TURN_EMPTY;
 }
 
-/* Turns between two looks at the clock. A GPU's turn takes about a microsecond; a CPU thread sleeps at once. */
-#define GM_TURNS_PER_LOOK (GM_WARP > 1u ? 64u : 1u)
+/* Turns between two looks at the clock. A GPU's turn takes about a microsecond, less when others look at host memory
+ * for it; a CPU thread sleeps at once. */
+#if GM_WARP > 1u
+#define GM_TURNS_PER_LOOK (GM_CUDA_LOOKERS != 0 ? 256u : 64u)
+#else
+#define GM_TURNS_PER_LOOK 1u
+#endif
 
 /* What came is in private memory now, and a time stands over it. Whole warp. */
 GM_DEV void gm_turn_land(struct gm_disp *d, const struct gm_fetch *f, uint32_t complete)
@@ -295,10 +320,22 @@ GM_DEV void gm_turn_land(struct gm_disp *d, const struct gm_fetch *f, uint32_t c
     gm_poll_land(d, f, complete);
 }
 
+/* The lane that was looked at waits no more: its client took the descriptor back, which helps nobody. Whole warp. */
+GM_DEV void gm_turn_unheld(struct gm_disp *d, uint32_t lane, bool held)
+{
+    gm_syncwarp();
+    if (gm_lane_id() == 0 && !held && d->held_lane == lane + 1u)
+        d->held_lane = 0;
+    gm_syncwarp();
+}
+
 GM_DEV enum gm_turn_result gm_turn(const struct gm_core *core, struct gm_disp *d, struct gm_fetch *f)
 {
     const uint32_t lane_index = f->lane;
     const bool look = (++f->turns & (GM_TURNS_PER_LOOK - 1u)) == 0;
+    if (GM_BOXED(f))
+        gm_box_take(f);
+    const bool looked = f->looked;
     const bool any = gm_poll_any(d, f); /* one vote: most turns find nothing; how fast they do decides a round trip */
     const uint32_t messages = any ? gm_poll_messages(core, d, f) : 0;
     const uint32_t complete = any && d->stopping == 0 && lane_index != GM_LANE_NONE && d->lane[lane_index].shut == 0
@@ -326,27 +363,25 @@ GM_DEV enum gm_turn_result gm_turn(const struct gm_core *core, struct gm_disp *d
                 gm_turn_books(d, lane_index, tally);
             if (gm_lane_id() == 0)
                 gm_turn_count(d, f->turns);
+            if (GM_BOXED(f) && gm_admin_word(d, GM_A_OP) == GM_ADMIN_LANE_CLOSE)
+                gm_box_still(f);
             work += gm_admin(&d->core, d);
         }
         work += gm_tally_consumed(tally) + taken;
         words = f->inbox;
     }
     /* A lane whose descriptors wait for a resource, or lack their other half, gives no work but is not idle either. */
-    const bool held = complete != 0 && d->waited != 0;
-    if (any || look) {
-        gm_syncwarp();
-        if (gm_lane_id() == 0 && !held && d->held_lane == lane_index + 1u)
-            d->held_lane = 0; /* its client took the descriptor back, which helps nobody else */
-        gm_syncwarp();
-    }
-    if (any || f->moves || (f->width != 0 && f->width > GM_POLL_NARROW)) {
-        if (gm_lane_id() == 0 && lane_index != GM_LANE_NONE && d->lane[lane_index].header)
+    const bool held = looked ? complete != 0 && d->waited != 0 : d->held_lane != 0;
+    if (looked && (any || look || d->expects != 0))
+        gm_turn_unheld(d, lane_index, held);
+    if (any || (f->moves && f->side_looked) || (looked && (f->width > GM_POLL_NARROW || d->expects != 0))) {
+        if (gm_lane_id() == 0 && looked && lane_index != GM_LANE_NONE && d->lane[lane_index].header)
             gm_policy_served(&d->lane[lane_index], complete, tally != 0 || held, begun);
         gm_turn_aim(core, d, f);
     }
     /* Not before the tickets are out: a fence waits for loads in flight, and would hold the tickets up for a trip over
      * the bus (measured: 0.8 us a job). And not later: how often the lanes are looked at decides the round trip. */
-    gm_poll_issue(core, d, f);
+    gm_turn_issue(core, d, f);
     if (tally != 0 && !admin)
         gm_turn_books(d, lane_index, tally);
     if (done != 0)

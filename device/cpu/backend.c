@@ -54,7 +54,10 @@ static void release(void *p, uint64_t bytes)
         munmap(p, bytes);
 }
 
-static uint64_t slots_bytes(const struct gm_core *c) { return (UINT64_C(1) << c->tickets_log2) * sizeof(struct gm_slot); }
+static uint64_t slots_bytes(const struct gm_core *c)
+{
+    return (UINT64_C(1) << c->tickets_log2) * sizeof(struct gm_slot);
+}
 static uint64_t words_bytes(const struct gm_core *c) { return (UINT64_C(1) << c->tickets_log2) * sizeof(uint32_t); }
 static uint64_t inbox_bytes(const struct gm_core *c) { return (uint64_t)c->entries_count * sizeof(uint64_t); }
 static uint64_t entries_bytes(const struct gm_core *c) { return (uint64_t)c->entries_count * sizeof(struct gm_entry); }

@@ -59,7 +59,7 @@ void *gm_cpu_dispatcher(void *arg)
     struct gm_disp *d = core->saved;
     struct gm_fetch fetch;
     gm_park_flag(core, d, 0);
-    gm_turn_begin(core, d, &fetch);
+    gm_turn_begin(core, d, &fetch, NULL);
     for (;;) {
         const uint64_t published = d->published;
         const enum gm_turn_result result = gm_turn(core, d, &fetch);
@@ -73,7 +73,7 @@ void *gm_cpu_dispatcher(void *arg)
             gm_drill_park();
             (void)gm_bells_wait(device->bells_fd, -1);
             gm_park_flag(core, d, 0);
-            gm_turn_begin(core, d, &fetch);
+            gm_turn_begin(core, d, &fetch, NULL);
             d->counters.parks++;
         } else if (result == GM_TURN_EMPTY) {
             sched_yield();

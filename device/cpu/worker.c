@@ -43,7 +43,10 @@ static void wait_for_slot(struct gm_worker *w, uint64_t ticket, struct gm_drawn 
         gm_fence_sys(); /* pairs with the fence between publication and the look at waiting in wake_workers */
         if (gm_draw_try(core, ticket, drawn))
             return;
-        syscall(SYS_futex, lap_word(core, ticket), FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0);
+        /* Where the first granule is there and the others are on their way, its lap does not change again: a sleep that
+         * began behind the wake would have no end. */
+        if (seen != gm_lap(ticket, core->tickets_log2))
+            syscall(SYS_futex, lap_word(core, ticket), FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0);
     }
 }
 

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -32,16 +33,44 @@ static void uuid_text(const cudaUUID_t *uuid, char *text, size_t size)
              b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13], b[14], b[15]);
 }
 
-/* The lock file, in a folder that everybody may write: so the name is opened before it is created. */
+/* For every user, whatever the umask is: who cannot open it could not see that the GPU is taken. */
+static int create_lock(const char *path)
+{
+    const int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
+    if (fd >= 0 && fchmod(fd, 0666) != 0) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+/* The name is opened before it is created: in a folder that everybody may write the kernel refuses both at once. */
+static int open_or_create(const char *path)
+{
+    int fd;
+    do {
+        fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+        if (fd < 0 && errno == ENOENT)
+            fd = create_lock(path);
+    } while (fd < 0 && errno == EEXIST); /* another process was faster */
+    return fd;
+}
+
+/* The lock file, in the first folder that can have it. One that is there and cannot be opened is never passed over for
+ * the next folder: its owner would not see us. */
 static int open_lock(const char *uuid, char *path, size_t size)
 {
     static const char *const folders[] = {"/run/lock", "/tmp"};
     int fd = -1;
-    for (unsigned i = 0; i < 2 && fd < 0; i++) {
+    for (unsigned i = 0; i < sizeof folders / sizeof folders[0]; i++) {
         snprintf(path, size, "%s/gridmill-%s.lock", folders[i], uuid);
-        fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-        if (fd < 0 && errno == ENOENT)
-            fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
+        fd = open_or_create(path);
+        const int error = errno;
+        const bool passed = error == ENOENT || error == EROFS || error == EACCES;
+        if (fd >= 0 || !passed || access(path, F_OK) == 0) {
+            errno = error;
+            return fd;
+        }
     }
     return fd;
 }
@@ -63,6 +92,10 @@ static int lock(struct gm_device *device, const char *uuid, char *text)
 {
     char path[128], pid[16] = "?";
     const int fd = open_lock(uuid, path, sizeof path);
+    if (fd < 0 && errno == EACCES && access(path, F_OK) == 0) {
+        snprintf(text, GM_ERROR_TEXT_MAX, "another user's gridmill-device owns this GPU (lock %.80s)", path);
+        return GM_EBUSY;
+    }
     if (fd < 0) {
         snprintf(text, GM_ERROR_TEXT_MAX, "lock file %s: %s", path, strerror(errno));
         return GM_ESYSTEM;

@@ -12,9 +12,15 @@
 #include "cuda/kernel.h"
 #include "cuda/pipeline.cuh"
 
-/* Dynamic shared memory of every block: a worker's scratch, or the dispatcher's state. */
+/* The dispatcher's block: its state, and where its other warps leave what they saw. */
+struct dispatcher {
+    struct gm_disp d;
+    struct gm_box box;
+};
+
+/* Dynamic shared memory of every block: a worker's scratch, or the dispatcher's. */
 #define GM_KERNEL_SHARED                                                                                               \
-    (GM_BLOCK_SCRATCH > sizeof(struct gm_disp) ? (uint32_t)GM_BLOCK_SCRATCH : (uint32_t)sizeof(struct gm_disp))
+    (GM_BLOCK_SCRATCH > sizeof(struct dispatcher) ? (uint32_t)GM_BLOCK_SCRATCH : (uint32_t)sizeof(struct dispatcher))
 
 /* Moves the dispatcher's state between launches: global memory <-> shared memory, by all threads of the block. */
 static __device__ void copy_disp(struct gm_disp *to, const struct gm_disp *from)
@@ -66,40 +72,65 @@ static __device__ void drill_job(const struct gm_drill *drill, const struct gm_j
 }
 #endif
 
-static __device__ void dispatch(const struct gm_launch *launch, struct gm_disp *d)
+/* Until the stop tickets are out. One warp. */
+static __device__ void turns(const struct gm_launch *launch, struct dispatcher *p, uint32_t *wakes)
+{
+    const struct gm_core *core = &launch->core;
+    struct gm_disp *d = &p->d;
+    struct gm_fetch fetch;
+    gm_park_flag(core, d, 0);
+    gm_turn_begin(core, d, &fetch, &p->box);
+    for (;;) {
+        const enum gm_turn_result result = gm_turn(core, d, &fetch);
+#ifdef GM_DRILLS
+        drill_turn(&launch->drill, d);
+#endif
+        if (d->wake)
+            tell(launch, d, wakes);
+        if (result == GM_TURN_STOP)
+            break;
+        if (result == GM_TURN_PARK) {
+            if (threadIdx.x == 0)
+                d->counters.parks++;
+            gm_syncwarp();
+            while (!gm_stop_publish(&d->core, d)) {
+            } /* nothing is in flight, so the acknowledgements are on their way */
+            break;
+        }
+    }
+    gm_counters_store(&d->core, d);
+}
+
+/* The warps beside the dispatcher's that look at host memory for it. Not every fourth: those share its scheduler. */
+#define GM_SIDE_LOOKER (GM_CUDA_LOOKERS + 1 + (GM_CUDA_LOOKERS == 3))
+static_assert(GM_CUDA_LOOKERS <= 3 && GM_SIDE_LOOKER < GM_BLOCK_WARPS, "a warp for each");
+
+static __device__ void dispatch(const struct gm_launch *launch, struct dispatcher *p)
 {
     __shared__ uint32_t wakes;
     const struct gm_core *core = &launch->core;
-    if (threadIdx.x == 0)
+    struct gm_disp *d = &p->d;
+    const uint32_t warp = threadIdx.x / GM_WARP;
+    if (threadIdx.x == 0) {
         wakes = gm_load_relaxed_sys_u32(launch->wake);
+        gm_box_init(&p->box, GM_CUDA_LOOKERS);
+    }
     copy_disp(d, core->saved);
-    if (threadIdx.x < GM_WARP) {
-        if (threadIdx.x == 0) {
-            d->counters.launches++;
-            d->last_work_ns = gm_now_ns();
+    if (threadIdx.x == 0) {
+        d->counters.launches++;
+        d->last_work_ns = gm_now_ns();
+    }
+    gm_syncwarp();
+    if (warp == 0) {
+        turns(launch, p, &wakes);
+        if (threadIdx.x == 0)
+            gm_store_release_block_u32(&p->box.leave, 1);
+    } else if (warp <= GM_CUDA_LOOKERS) {
+        while (gm_look_lane(&p->box, warp - 1u)) {
         }
-        struct gm_fetch fetch;
-        gm_park_flag(core, d, 0);
-        gm_turn_begin(core, d, &fetch);
-        for (;;) {
-            const enum gm_turn_result result = gm_turn(core, d, &fetch);
-#ifdef GM_DRILLS
-            drill_turn(&launch->drill, d);
-#endif
-            if (d->wake)
-                tell(launch, d, &wakes);
-            if (result == GM_TURN_STOP)
-                break;
-            if (result == GM_TURN_PARK) {
-                if (threadIdx.x == 0)
-                    d->counters.parks++;
-                gm_syncwarp();
-                while (!gm_stop_publish(&d->core, d)) {
-                } /* nothing is in flight, so the acknowledgements are on their way */
-                break;
-            }
+    } else if (GM_CUDA_LOOKERS != 0 && warp == GM_SIDE_LOOKER) {
+        while (gm_look_side(&p->box)) {
         }
-        gm_counters_store(&d->core, d);
     }
     __syncthreads();
     copy_disp(core->saved, d);
@@ -265,7 +296,7 @@ extern "C" __global__ void __maxnreg__(GM_CUDA_REGISTERS) gm_resident(const __gr
     if (threadIdx.x == 0)
         gm_store_relaxed_sys_u32(&launch.checkin[blockIdx.x], launch.launch);
     if (blockIdx.x == 0)
-        dispatch(&launch, (struct gm_disp *)gm_dynamic);
+        dispatch(&launch, (struct dispatcher *)gm_dynamic);
     else
         work(&launch, &w);
     /* The kernel ends as one: nobody is left waiting for a ticket when the host takes over. */

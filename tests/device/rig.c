@@ -16,6 +16,7 @@
 #include "core/arrive.h"
 
 #define RIG_TURNS_MAX 100000u
+#define RIG_LOOKERS   3u
 
 static void *zeroed(size_t align, size_t bytes)
 {
@@ -50,7 +51,11 @@ void rig_open(struct rig *rig, const struct gm_core_shape *shape)
     core->admin_cq = zeroed(64, GM_ADMIN_SLOTS * sizeof *core->admin_cq);
     rig->core = core;
     rig->seen = zeroed(64, entries * GM_SHARES_MAX);
-    gm_turn_begin(core, rig->d, &rig->fetch);
+#ifdef RIG_BOX
+    rig->box = zeroed(16, sizeof *rig->box);
+    gm_box_init(rig->box, RIG_LOOKERS);
+#endif
+    gm_turn_begin(core, rig->d, &rig->fetch, rig->box);
 }
 
 void rig_close(struct rig *rig)
@@ -73,17 +78,27 @@ void rig_close(struct rig *rig)
     free(rig->shared);
     free(rig->d);
     free(rig->seen);
+    free(rig->box);
+}
+
+void rig_look(struct gm_box *box)
+{
+    (void)gm_look_side(box);
+    for (uint32_t i = 0; i < box->lookers; i++)
+        (void)gm_look_lane(box, i);
 }
 
 enum gm_turn_result rig_turn(struct rig *rig)
 {
+    if (rig->box && !rig->looked_at)
+        rig_look(rig->box);
     return gm_turn(rig->core, rig->d, &rig->fetch);
 }
 
 void rig_wake(struct rig *rig)
 {
     gm_park_flag(rig->core, rig->d, 0);
-    gm_turn_begin(rig->core, rig->d, &rig->fetch);
+    gm_turn_begin(rig->core, rig->d, &rig->fetch, rig->box);
 }
 
 int32_t rig_admin(struct rig *rig, uint32_t op, uint32_t index, const uint32_t words[GM_DESC_WORDS], uint64_t *result)

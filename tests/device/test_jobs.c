@@ -22,11 +22,21 @@ struct fixture {
     struct gm_harness_arena numbers, out;
 };
 
+static void open_config(struct fixture *f, const struct gm_device_config *config)
+{
+    memset(f, 0, sizeof *f);
+    gm_harness_open(&f->h, config);
+    gm_harness_arena_open(&f->h, &f->numbers, BIG * 4u, false);
+    gm_harness_arena_open(&f->h, &f->out, BIG * 4u, false);
+    uint32_t *numbers = (uint32_t *)(void *)f->numbers.data;
+    for (uint32_t i = 0; i < BIG; i++)
+        numbers[i] = i < NUMBERS ? i + 1u : i * 2654435761u;
+}
+
 /* Small scheduler rings whose laps wrap after a few of them, or the product's. */
 static void open_with(struct fixture *f, bool small)
 {
     struct gm_device_config config = {.idle_ns = UINT64_C(2000000000)};
-    memset(f, 0, sizeof *f);
     if (small && !gm_harness_is_cuda()) {
         config.workers = 3;
         config.tickets_log2 = 3;
@@ -40,12 +50,7 @@ static void open_with(struct fixture *f, bool small)
         config.ticket_start = ((UINT64_C(1) << 32) - 3u) << config.tickets_log2;
         config.inbox_start = ((UINT64_C(1) << 32) - 3u) << config.entries_log2;
     }
-    gm_harness_open(&f->h, &config);
-    gm_harness_arena_open(&f->h, &f->numbers, BIG * 4u, false);
-    gm_harness_arena_open(&f->h, &f->out, BIG * 4u, false);
-    uint32_t *numbers = (uint32_t *)(void *)f->numbers.data;
-    for (uint32_t i = 0; i < BIG; i++)
-        numbers[i] = i < NUMBERS ? i + 1u : i * 2654435761u;
+    open_config(f, &config);
 }
 
 static void close_it(struct fixture *f)
@@ -247,6 +252,43 @@ static void cancelled_before_it_starts_never_runs(void **state)
     close_it(&f);
 }
 
+/* One worker is busy with what came before, and the job's ticket is in the ring already. */
+static void cancelled_behind_its_ticket_never_runs(void **state)
+{
+    enum { ROUNDS = 30, LONG = 6 };
+    const struct gm_device_config config = {.idle_ns = UINT64_C(2000000000), .workers = 1};
+    struct fixture f;
+    struct gm_harness_lane lane;
+    uint32_t cancelled = 0, round = 0;
+    (void)state;
+    if (gm_harness_is_cuda())
+        skip(); /* jobs on host memory have no ticket of this kind there */
+    open_config(&f, &config);
+    gm_harness_lane_open(&f.h, &lane, 1, 5, 0);
+    uint32_t *out = (uint32_t *)(void *)f.out.data;
+    const uint64_t before = gm_harness_idle(&f.h).started;
+    /* A test that gets no processor for long comes too late with all of them. */
+    for (; round < ROUNDS || (cancelled == 0 && round < 20u * ROUNDS); round++) {
+        uint64_t sums[LONG];
+        for (uint32_t i = 0; i < LONG; i++)
+            sums[i] = submit_sum(&f, &lane, BIG);
+        gm_store_relaxed_u32(out, 0);
+        const uint64_t position = submit_fill(&f, &lane, 0, 7);
+        nap_ns(round % 4u * 200000u);
+        const int answer = gm_admin_cancel(&f.h.admin, 1, position);
+        const int32_t status = gm_completion_status(gm_harness_wait(&lane, position));
+        assert_true(status == GM_ECANCELLED ? answer == GM_OK : status == GM_OK);
+        assert_int_equal(gm_load_relaxed_u32(out), status == GM_OK ? 7 : 0);
+        cancelled += status == GM_ECANCELLED ? 1u : 0u;
+        for (uint32_t i = 0; i < LONG; i++)
+            assert_int_equal(gm_completion_status(gm_harness_wait(&lane, sums[i])), GM_OK);
+    }
+    const uint64_t fills = gm_harness_idle(&f.h).started - before - round * LONG, never = round - fills;
+    printf("# %u of %u cancelled, %u before they had a ticket\n", cancelled, round, (uint32_t)never);
+    assert_true(cancelled > never);
+    close_it(&f);
+}
+
 /* Empty input to every op: done, or the documented error. */
 static void empty_input_has_a_documented_answer(void **state)
 {
@@ -287,6 +329,7 @@ int main(void)
         cmocka_unit_test(sorts_go_through_a_small_ticket_ring),
         cmocka_unit_test(cancelled_sort_ends_and_gives_everything_back),
         cmocka_unit_test(cancelled_before_it_starts_never_runs),
+        cmocka_unit_test(cancelled_behind_its_ticket_never_runs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The ticket ring with its acknowledgements and the jobs that lie in its slots, and the inbox: filled and drained
- * exactly, in rings of 2 and 4 slots, with laps through the 32-bit wrap, and with two workers whose steps come in every order that a seed can make. One thread
- * plays all parts, one step at a time.
+ * exactly, in rings of 2 and 4 slots, with laps through the 32-bit wrap, and with two workers whose steps come in every
+ * order that a seed can make. One thread plays all parts, one step at a time.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -49,7 +49,7 @@ struct client {
 static struct {
     struct rig rig;
     struct page *pages; /* the arena: one for each slot of each client's lane */
-    pthread_t dispatcher, worker[WORKERS];
+    pthread_t dispatcher, worker[WORKERS], looker[GM_LOOKERS_MAX], side;
     struct client client[CLIENTS];
     uint32_t ending, broken;
     uint64_t answers; /* by workers */
@@ -67,7 +67,7 @@ static void *dispatch(void *arg)
 {
     const struct gm_core *core = t.rig.core;
     (void)arg;
-    gm_turn_begin(core, t.rig.d, &t.rig.fetch);
+    gm_turn_begin(core, t.rig.d, &t.rig.fetch, t.rig.box);
     for (;;) {
         const enum gm_turn_result result = gm_turn(core, t.rig.d, &t.rig.fetch);
         if (result == GM_TURN_STOP)
@@ -76,6 +76,44 @@ static void *dispatch(void *arg)
             sched_yield();
         check_that(result != GM_TURN_PARK, "parked although it never should");
     }
+}
+
+static void *look(void *arg)
+{
+    while (gm_look_lane(t.rig.box, (uint32_t)(uintptr_t)arg))
+        sched_yield();
+    return NULL;
+}
+
+static void *look_beside(void *arg)
+{
+    (void)arg;
+    while (gm_look_side(t.rig.box))
+        sched_yield();
+    return NULL;
+}
+
+/* With a box, other threads look for the dispatcher. */
+static void lookers_start(void)
+{
+    if (!t.rig.box)
+        return;
+    t.rig.looked_at = true;
+    t.rig.box->leave = 0;
+    for (uint32_t i = 0; i < t.rig.box->lookers; i++)
+        assert_int_equal(pthread_create(&t.looker[i], NULL, look, (void *)(uintptr_t)i), 0);
+    assert_int_equal(pthread_create(&t.side, NULL, look_beside, NULL), 0);
+}
+
+static void lookers_stop(void)
+{
+    if (!t.rig.box)
+        return;
+    gm_store_release_block_u32(&t.rig.box->leave, 1);
+    for (uint32_t i = 0; i < t.rig.box->lookers; i++)
+        pthread_join(t.looker[i], NULL);
+    pthread_join(t.side, NULL);
+    t.rig.looked_at = false;
 }
 
 /* In place of the op: this share's word, after all words of the phase before. */
@@ -205,6 +243,7 @@ static void start_threads(void)
 {
     for (uint32_t i = 0; i < WORKERS; i++)
         assert_int_equal(pthread_create(&t.worker[i], NULL, work, NULL), 0);
+    lookers_start();
     assert_int_equal(pthread_create(&t.dispatcher, NULL, dispatch, NULL), 0);
 }
 
@@ -229,6 +268,7 @@ static void pause_and_join(void)
 {
     assert_int_equal(admin(GM_ADMIN_STOP, 0, 0), GM_OK);
     pthread_join(t.dispatcher, NULL);
+    lookers_stop();
     for (uint32_t i = 0; i < WORKERS; i++)
         pthread_join(t.worker[i], NULL);
     assert_int_equal(t.rig.shared->ticket, t.rig.d->published); /* each left with its own stop ticket, none is lost */

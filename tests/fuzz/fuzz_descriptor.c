@@ -145,7 +145,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     uint32_t started = 0, answered = 0;
     open_all();
     const uint32_t count = fill_lane(data, size);
-    gm_turn_begin(&m.core, &m.d, &m.fetch);
+    gm_turn_begin(&m.core, &m.d, &m.fetch, NULL);
     for (uint32_t turn = 0; turn < 4u * SLOTS; turn++)
         must(gm_turn(&m.core, &m.d, &m.fetch) <= GM_TURN_EMPTY);
     for (uint32_t i = 0; i < 1u << ENTRIES; i++)
