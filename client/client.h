@@ -104,6 +104,8 @@ struct gm_slot {
     struct gm_pending *pending; /* JOB, CALL */
 };
 
+#define SPIN_NS_DEFAULT UINT64_C(50000) /* less than a sleep and a wake by a GPU cost */
+
 #define ARENA_EVERYWHERE (-1) /* shared: on every device */
 #define ARENA_SOMEWHERE  (-2) /* the daemon knows */
 
@@ -165,8 +167,8 @@ struct gm_client {
     struct gm_job_inside *completed_first, *completed_last;
     struct gm_arena *arenas;
 
-    /* How threads wait for lanes: looking for so long, UINT64_MAX for ever; yielding where processors are few. */
-    uint64_t spin_ns;
+    /* How threads wait: looking for so long, UINT64_MAX for ever; yielding where processors are few. */
+    uint64_t spin_ns, socket_spin_ns; /* at a completion in a lane; at the socket */
     bool spin_yields;
     bool lane_only;    /* a full lane is busy, instead of the socket */
     int event_fd;      /* epoll: the socket and the wake pipes; -1 without lanes */

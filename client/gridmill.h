@@ -154,9 +154,11 @@ GM_API uint64_t gm_deadline_in(uint64_t timeout_ns);
 
 /* ---- Connection ---- */
 
-/* How gm_wait and gm_run wait for a job that went by a lane. For everything else they sleep at once. */
+/* How gm_wait and gm_run wait for a job: they look at its completion in the lane, or at the socket, which is a system
+ * call each time but spares the sleep and the wake. A process that may use no more than two processors does not look at
+ * the socket unless wait or spin_ns asks for it. Calls that are no jobs look at the socket for 50 us at the most. */
 enum gm_wait_strategy {
-    GM_WAIT_SPIN_THEN_SLEEP = 0, /* look at its completion for spin_ns, then sleep */
+    GM_WAIT_SPIN_THEN_SLEEP = 0, /* look for spin_ns, then sleep */
     GM_WAIT_SPIN = 1,            /* look until it is there: the shortest, and a whole processor for as long */
     GM_WAIT_EVENT = 2            /* sleep at once */
 };
@@ -179,11 +181,11 @@ struct gm_options {
 /* Connects, says hello, and opens a lane on each device. A device or a daemon that gives no lane is no failure: its
  * jobs go by the socket, and gm_last_failure says why until another call fails. Programs that run no job on a
  * device, or few, do not need lanes: GM_NO_LANE. The socket is the first of: options->socket, the variable
- * GRIDMILL_SOCKET, $XDG_RUNTIME_DIR/gridmill/gridmill.sock when XDG_RUNTIME_DIR is set, /run/gridmill/gridmill.sock.
- * options may be NULL. On success *client is yours until gm_close. On failure *client is NULL and, when failure is
- * not NULL, it says why: GM_ECONNECT (nobody listens there, or not for you), GM_EINVAL (the path is longer than the
- * 107 bytes that a Unix socket address holds, or empty; or an option is wrong), GM_EVERSION, GM_ETIMEDOUT, GM_EFDS,
- * GM_ENOMEM, GM_ESYSTEM, or what the daemon answered. */
+ * GRIDMILL_SOCKET, $XDG_RUNTIME_DIR/gridmill/gridmill.sock when XDG_RUNTIME_DIR is set, /run/gridmill/gridmill.sock;
+ * of the last two the first that exists, else the first. options may be NULL. On success *client is yours until
+ * gm_close. On failure *client is NULL and, when failure is not NULL, it says why: GM_ECONNECT (nobody listens there,
+ * or not for you), GM_EINVAL (the path is longer than the 107 bytes that a Unix socket address holds, or empty; or an
+ * option is wrong), GM_EVERSION, GM_ETIMEDOUT, GM_EFDS, GM_ENOMEM, GM_ESYSTEM, or what the daemon answered. */
 GM_API int gm_open(const struct gm_options *options, struct gm_client **client, struct gm_failure *failure);
 
 /* Ends the session, frees the client and every arena of it. Jobs that are pending are yours again, with GM_ECLOSED

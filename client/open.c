@@ -18,7 +18,6 @@
 #include <unistd.h>
 
 #define OPEN_NS_DEFAULT UINT64_C(5000000000)
-#define SPIN_NS_DEFAULT UINT64_C(50000) /* less than a sleep and a wake by a GPU cost */
 #define PATH_DEFAULT    "/run/gridmill/gridmill.sock"
 #define PATH_IN_RUNTIME "gridmill/gridmill.sock"
 #define ADMIN_SUFFIX    ".admin"
@@ -40,24 +39,43 @@ int gm__entry(const struct gm_client *client)
 static_assert(sizeof(struct gm_options) == 64 && offsetof(struct gm_options, spin_ns) == 32,
               "programs of the first version gave zeroes there");
 
+static int put_path(struct sockaddr_un *address, const char *folder, const char *path, bool admin,
+                    struct gm_failure *failure)
+{
+    const size_t room = sizeof address->sun_path;
+    const int length = snprintf(address->sun_path, room, "%s%s%s", folder, path, admin ? ADMIN_SUFFIX : "");
+
+    if (length < 0 || (size_t)length >= room)
+        return gm__report(failure, GM_EINVAL, "socket", "the path of the socket has %d bytes; at most %zu are possible",
+                          length, room - 1);
+    return GM_OK;
+}
+
+/* What cannot be seen for lack of permission is there: connecting says so. */
+static bool is_absent(const char *path)
+{
+    return access(path, F_OK) != 0 && errno == ENOENT;
+}
+
 static int make_address(const struct gm_options *options, struct sockaddr_un *address, struct gm_failure *failure)
 {
     const char *const named = options->socket != NULL ? options->socket : getenv("GRIDMILL_SOCKET");
     const char *const runtime = getenv("XDG_RUNTIME_DIR");
-    const bool in_runtime = named == NULL && runtime != NULL && runtime[0] != '\0';
-    const size_t room = sizeof address->sun_path;
+    const bool admin = options->admin != 0;
 
     memset(address, 0, sizeof *address);
     address->sun_family = AF_UNIX;
     if (named != NULL && named[0] == '\0')
         return gm__report(failure, GM_EINVAL, "socket", "the path of the socket is empty");
-    const int length = snprintf(address->sun_path, room, "%s%s%s", in_runtime ? runtime : "",
-                                named != NULL ? named : in_runtime ? "/" PATH_IN_RUNTIME : PATH_DEFAULT,
-                                options->admin != 0 ? ADMIN_SUFFIX : "");
-    if (length < 0 || (size_t)length >= room)
-        return gm__report(failure, GM_EINVAL, "socket", "the path of the socket has %d bytes; at most %zu are possible",
-                          length, room - 1);
-    return GM_OK;
+    if (named != NULL)
+        return put_path(address, "", named, admin, failure);
+    if (runtime == NULL || runtime[0] == '\0')
+        return put_path(address, "", PATH_DEFAULT, admin, failure);
+    const int rc = put_path(address, runtime, "/" PATH_IN_RUNTIME, admin, failure);
+    /* A daemon of the user's own comes first; without one, a login session uses that of the machine. */
+    if (rc == GM_OK && is_absent(address->sun_path) && !is_absent(PATH_DEFAULT))
+        return put_path(address, "", PATH_DEFAULT, admin, failure);
+    return rc;
 }
 
 static int connect_failure(int error, const char *path, struct gm_failure *failure)
@@ -126,13 +144,16 @@ static void take_options(struct gm_client *client, const struct gm_options *opti
 {
     cpu_set_t set;
 
+    /* Where the device may be threads on the very processors that are to be looked from. */
+    client->spin_yields = sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) <= 2;
     client->lane_only = options->lane_only != 0;
     client->spin_ns = options->wait == GM_WAIT_SPIN    ? UINT64_MAX
                       : options->wait == GM_WAIT_EVENT ? 0
                       : options->spin_ns != 0          ? options->spin_ns
                                                        : SPIN_NS_DEFAULT;
-    /* Where the device may be threads on the very processors that are to be looked from. */
-    client->spin_yields = sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) <= 2;
+    /* A look at the socket is a system call, and it is the daemon too that needs a processor. */
+    const bool unasked = options->wait == GM_WAIT_SPIN_THEN_SLEEP && options->spin_ns == 0;
+    client->socket_spin_ns = unasked && client->spin_yields ? 0 : client->spin_ns;
 }
 
 static int hello(struct gm_client *client, const struct gm_options *options, uint64_t deadline_ns)

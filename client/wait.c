@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Waiting with a deadline, from any number of threads. Who waits for a job in a lane first looks at its completion for
- * a while, without the lock. Then the first to sleep becomes the reader and polls socket and lanes, the others sleep on
- * their own conditions. A completion wakes exactly the thread that waits for it; a reader that is done makes the oldest
- * sleeper the next reader. Waiters live on the stacks of their threads.
+ * Waiting with a deadline, from any number of threads. Whoever waits looks for a while first, without the lock: at the
+ * job's completion in its lane, or at the socket. Then the first to sleep becomes the reader and polls socket and
+ * lanes, the others sleep on their own conditions. A completion wakes exactly the thread that waits for it; a reader
+ * that is done makes the oldest sleeper the next reader. Waiters live on the stacks of their threads.
  */
 #include "client.h"
 
@@ -114,7 +114,7 @@ static void relax(void)
 
 /* Looks until the completion is there, somebody else took it, the lane has other news, or until_ns. Without the lock:
  * the lane stays mapped while a thread is inside the client. */
-static void look(const struct gm_job_inside *job, bool yields, uint64_t until_ns)
+static void look_at_completion(const struct gm_job_inside *job, bool yields, uint64_t until_ns)
 {
     const struct gm_lane *const lane = job->lane;
     const uint32_t *const lap_there = &lane->cq[job->position & lane->mask].w[3];
@@ -148,7 +148,7 @@ static bool look_turn(struct gm_client *client, const struct gm_job_inside *job,
         until_ns = deadline_ns;
     if (deadline_ns != 0) {
         pthread_mutex_unlock(&client->lock);
-        look(job, yields, until_ns);
+        look_at_completion(job, yields, until_ns);
         pthread_mutex_lock(&client->lock);
     }
     gm__lanes_reap(client);
@@ -161,7 +161,7 @@ static bool look_turn(struct gm_client *client, const struct gm_job_inside *job,
 }
 
 /* Until the client's time for looking is over. Returns true when the deadline has passed. */
-static bool look_first(struct gm_client *client, const struct gm_job_inside *job, uint64_t deadline_ns)
+static bool look_in_lane(struct gm_client *client, const struct gm_job_inside *job, uint64_t deadline_ns)
 {
     const uint64_t until_ns = gm_deadline_in(client->spin_ns);
     bool expired;
@@ -170,6 +170,52 @@ static bool look_first(struct gm_client *client, const struct gm_job_inside *job
         expired = look_turn(client, job, until_ns, deadline_ns);
     while (is_pending(&job->pending) && !expired && gm_now_ns() < until_ns);
     return expired;
+}
+
+/* Until the socket is ready, somebody else took the reply, or until_ns; whether it is ready. Without the lock: the
+ * socket stays open while a thread is inside the client. */
+static bool look_at_socket(struct pollfd socket, const struct gm_pending *pending, bool yields, uint64_t until_ns)
+{
+    do {
+        if (poll(&socket, 1, 0) > 0)
+            return true;
+        if (yields)
+            sched_yield();
+    } while (is_pending(pending) && gm_now_ns() < until_ns);
+    return false;
+}
+
+/* What comes to the socket is taken, until the client's time for looking is over. */
+static void look_for_reply(struct gm_client *client, const struct gm_pending *pending, uint64_t until_ns)
+{
+    while (is_pending(pending) && gm_now_ns() < until_ns) {
+        const struct pollfd socket = {.fd = client->fd,
+                                      .events = POLLIN | (gm__conn_has_output(client) ? POLLOUT : 0)};
+        const bool yields = client->spin_yields;
+        pthread_mutex_unlock(&client->lock);
+        const bool ready = look_at_socket(socket, pending, yields, until_ns);
+        pthread_mutex_lock(&client->lock);
+        if (ready)
+            gm__conn_exchange(client);
+    }
+}
+
+/* Looks first, where that is wanted. Returns true when the deadline has passed. */
+static bool look(struct gm_client *client, const struct gm_pending *pending, const struct gm_job_inside *job,
+                 uint64_t deadline_ns)
+{
+    uint64_t spin_ns = client->socket_spin_ns;
+
+    if (job != NULL && job->lane != NULL)
+        return client->spin_ns > 0 && look_in_lane(client, job, deadline_ns);
+    /* A call may be long: nobody wants a processor for that. */
+    if (job == NULL && spin_ns > SPIN_NS_DEFAULT)
+        spin_ns = SPIN_NS_DEFAULT;
+    if (spin_ns > 0 && deadline_ns > 0) {
+        const uint64_t until_ns = gm_deadline_in(spin_ns);
+        look_for_reply(client, pending, until_ns < deadline_ns ? until_ns : deadline_ns);
+    }
+    return false;
 }
 
 /* ---- Sleeping ---- */
@@ -276,7 +322,6 @@ int gm__wait(struct gm_client *client, struct gm_pending *pending, const struct 
              uint64_t deadline_ns)
 {
     struct gm_waiter self;
-    bool expired = false;
     int rc = GM_OK;
 
     if (!is_pending(pending))
@@ -285,8 +330,7 @@ int gm__wait(struct gm_client *client, struct gm_pending *pending, const struct 
         return GM_EINVAL;
     self.sleeps = false;
     pending->waiter = &self;
-    if (job != NULL && job->lane != NULL && client->spin_ns > 0)
-        expired = look_first(client, job, deadline_ns);
+    const bool expired = look(client, pending, job, deadline_ns);
     if (is_pending(pending) && !expired)
         rc = sleep_until(client, &self, pending, deadline_ns);
     pending->waiter = NULL;

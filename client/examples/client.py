@@ -13,9 +13,10 @@ import msgpack
 def default_socket():
     if "GRIDMILL_SOCKET" in os.environ:
         return os.environ["GRIDMILL_SOCKET"]
+    paths = ["/run/gridmill/gridmill.sock"]
     if os.environ.get("XDG_RUNTIME_DIR"):
-        return os.environ["XDG_RUNTIME_DIR"] + "/gridmill/gridmill.sock"
-    return "/run/gridmill/gridmill.sock"
+        paths.insert(0, os.environ["XDG_RUNTIME_DIR"] + "/gridmill/gridmill.sock")
+    return next((path for path in paths if os.path.exists(path)), paths[0])
 
 
 class JobError(Exception):
