@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Arenas from request to give-back. Loop thread, except gm_arena_make and gm_arena_punch, which run in libuv's pool on
- * fields that the loop leaves alone meanwhile. Memory is admitted before it is allocated and leaves the quota only
- * after its pages are given back.
+ * Arenas from the moment that their memory is there until it is given back. Loop thread. Memory leaves the quota only
+ * after its pages are gone.
  */
 #include "arena.h"
 
@@ -26,6 +25,10 @@ void gm_arenas_init(struct gm_daemon *d)
     for (uint32_t i = 0; i < GM_ARENAS_MAX; i++)
         d->arenas.arena[i].fd = -1;
     d->arenas.cursor = 1;
+    const uint64_t available = gm_memory_free();
+    if (d->config.memory > available) /* fallocate would not fail, but get us killed */
+        gm_log(GM_LOG_WARN, "memory", "the budget of %llu bytes is more than the %llu that are free",
+               (unsigned long long)d->config.memory, (unsigned long long)available);
 }
 
 int gm_arena_find(struct gm_session *session, uint32_t handle, struct gm_arena **found)
@@ -44,12 +47,27 @@ int gm_arena_find(struct gm_session *session, uint32_t handle, struct gm_arena *
     return arena->last_session == session->id && arena->last_generation == generation ? GM_ESTALE : GM_EARENA;
 }
 
+void gm_arena_ask(struct gm_arena *arena, uint32_t request)
+{
+    arena->request = request, arena->answer = true;
+    arena->session->asked++, arena->daemon->arenas.asked++;
+}
+
+/* The request gets its answer now, or there is nobody any more to hear it. */
+static void gm_arena_answered(struct gm_arena *arena)
+{
+    if (!arena->answer)
+        return;
+    arena->answer = false;
+    arena->session->asked--, arena->daemon->arenas.asked--;
+}
+
 static void gm_arena_reply_error(struct gm_arena *arena, int status, const char *text)
 {
     struct gm_problem problem;
     if (!arena->answer)
         return;
-    arena->answer = false;
+    gm_arena_answered(arena);
     gm_problem_set(&problem, status, "", "%s", text != NULL ? text : gm_error_text(status));
     gm_request_error(arena->session, arena->request, &problem);
 }
@@ -60,11 +78,8 @@ static void gm_arena_release(struct gm_arena *arena)
     struct gm_daemon *d = arena->daemon;
     struct gm_session *session = arena->session;
     struct gm_arena *base = arena->base;
-    if (arena->fd >= 0) {
-        close(arena->fd);
-        arena->fd = -1;
-        gm_server_fd_free(d);
-    }
+    const bool answer = arena->answer;
+    gm_arena_answered(arena);
     d->arenas.entries--;
     if (base == NULL) {
         d->arenas.count--;
@@ -83,44 +98,27 @@ static void gm_arena_release(struct gm_arena *arena)
     if (session == NULL)
         return;
     session->arenas--;
-    if (arena->answer) {
-        arena->answer = false;
+    if (answer)
         gm_request_ok(session, arena->request);
-    }
     gm_session_settle(session);
 }
 
 /* ---- give-back ---- */
 
-/* Pool thread. Pages go back although the client may still have them mapped. */
-static void gm_arena_punch(uv_work_t *work)
-{
-    struct gm_arena *arena = GM_CONTAINER(work, struct gm_arena, work);
-    while (fallocate(arena->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, (off_t)arena->bytes) != 0 &&
-           errno == EINTR)
-        ;
-}
-
-static void gm_arena_punched(uv_work_t *work, int status)
-{
-    (void)status; /* never cancelled */
-    struct gm_arena *arena = GM_CONTAINER(work, struct gm_arena, work);
-    gm_turn_start(arena->daemon);
-    gm_arena_release(arena);
-}
-
 static void gm_arena_give_back(struct gm_arena *arena)
 {
-    /* When the daemon ends, its clients may still read their results; the memory goes with the last of them. */
-    if (arena->fd < 0 || arena->daemon->phase >= GM_PHASE_FINISHING) {
+    if (arena->fd < 0) {
         gm_arena_release(arena);
         return;
     }
     arena->state = GM_ARENA_PUNCHING;
-    if (uv_queue_work(&arena->daemon->loop, &arena->work, gm_arena_punch, gm_arena_punched) != 0) {
-        gm_arena_punch(&arena->work);
-        gm_arena_release(arena);
-    }
+    gm_arena_work(arena);
+}
+
+void gm_arena_given_back(struct gm_arena *arena)
+{
+    gm_server_fd_free(arena->daemon);
+    gm_arena_release(arena);
 }
 
 static void gm_arena_dropped(struct gm_device *v, const struct gm_control *reply, void *context, uint32_t tag)
@@ -173,7 +171,7 @@ void gm_arena_free(struct gm_session *session, const struct gm_wire_request *req
         gm_request_error(session, request->id, &problem);
         return;
     }
-    arena->request = request->id, arena->answer = true;
+    gm_arena_ask(arena, request->id);
     gm_arena_drop(arena);
 }
 
@@ -197,9 +195,16 @@ void gm_arena_unpin(struct gm_arena *arena)
 void gm_arenas_leave(struct gm_session *session)
 {
     struct gm_arenas *arenas = &session->daemon->arenas;
-    for (uint32_t i = 1; i < GM_ARENAS_MAX && session->arenas != 0; i++)
-        if (arenas->arena[i].session == session)
-            gm_arena_settle(&arenas->arena[i]);
+    for (uint32_t i = 1; i < GM_ARENAS_MAX && session->arenas != 0; i++) {
+        struct gm_arena *arena = &arenas->arena[i];
+        if (arena->session != session)
+            continue;
+        gm_arena_answered(arena);
+        if (arena->state == GM_ARENA_MAKING || arena->state == GM_ARENA_WAITING)
+            gm_arena_forget(arena->base != NULL ? arena->base : arena);
+        else
+            gm_arena_settle(arena);
+    }
 }
 
 /* ---- creation ---- */
@@ -218,7 +223,7 @@ static void gm_arena_ready(struct gm_arena *arena)
     }
     if (arena->base != NULL)
         gm_named_ready(arena);
-    arena->answer = false;
+    gm_arena_answered(arena);
     if (gm_conn_reserve(&session->conn, GM_REPLY_SMALL, &out)) {
         const bool where = arena->kind == GM_ARENA_DEVICE;
         const size_t start = gm_wire_begin_result(&out, arena->request);
@@ -289,11 +294,13 @@ static void gm_arena_added(struct gm_device *v, const struct gm_control *reply, 
 {
     struct gm_arena *arena = context;
     (void)tag;
-    if (reply != NULL ? reply->status == GM_OK : gm_arena_can_wait(arena, v)) {
+    const int status = reply != NULL ? reply->status : gm_arena_can_wait(arena, v) ? GM_OK : GM_EDEVICELOST;
+    /* One that ran out of time may still take it, and has to let go like one that did. */
+    if (status == GM_OK || status == GM_ETIMEDOUT)
         arena->devices |= 1u << v->index;
-    } else if (arena->error == GM_OK && (reply != NULL || arena->kind == GM_ARENA_DEVICE)) {
+    if (status != GM_OK && arena->error == GM_OK && (reply != NULL || arena->kind == GM_ARENA_DEVICE)) {
         /* Shared memory can do without a device that died; a refusal ends it. */
-        arena->error = reply == NULL ? GM_EDEVICELOST : reply->status;
+        arena->error = status;
         if (reply != NULL)
             gm_log(GM_LOG_WARN, "arena_refused", "device=%u bytes=%llu status=%s text=\"%s\"", v->index,
                    (unsigned long long)arena->bytes, gm_error_name(reply->status), reply->u.text);
@@ -339,20 +346,8 @@ void gm_arena_add(struct gm_arena *arena, uint32_t targets)
         gm_arena_announced(arena);
 }
 
-/* Pool thread. */
-static void gm_arena_make(uv_work_t *work)
+void gm_arena_made(struct gm_arena *arena)
 {
-    struct gm_arena *arena = GM_CONTAINER(work, struct gm_arena, work);
-    const int fd = gm_memfd("gridmill-arena", arena->bytes, true);
-    arena->fd = fd < 0 ? -1 : fd;
-    arena->error = fd < 0 ? fd : GM_OK;
-}
-
-static void gm_arena_made(uv_work_t *work, int status)
-{
-    struct gm_arena *arena = GM_CONTAINER(work, struct gm_arena, work);
-    (void)status; /* never cancelled */
-    gm_turn_start(arena->daemon);
     if (arena->error != GM_OK)
         gm_log(GM_LOG_WARN, "arena_failed", "bytes=%llu error=%s", (unsigned long long)arena->bytes,
                gm_error_name(arena->error));
@@ -363,125 +358,5 @@ static void gm_arena_made(uv_work_t *work, int status)
     } else {
         gm_arena_reply_error(arena, arena->error, NULL);
         gm_arena_release(arena);
-    }
-}
-
-struct gm_arena *gm_arena_new(struct gm_daemon *d)
-{
-    for (uint32_t tried = 1; tried < GM_ARENAS_MAX; tried++) {
-        struct gm_arena *arena = &d->arenas.arena[d->arenas.cursor];
-        const uint32_t index = d->arenas.cursor;
-        d->arenas.cursor = index + 1u < GM_ARENAS_MAX ? index + 1u : 1u;
-        if (arena->state != GM_ARENA_FREE)
-            continue;
-        arena->daemon = d;
-        arena->index = index;
-        arena->generation = arena->generation % 65535u + 1u; /* 1 .. 65535 */
-        arena->fd = -1, arena->error = GM_OK, arena->jobs = arena->waiting = arena->devices = arena->attached = 0;
-        arena->base = arena->creator = NULL;
-        arena->read_only = arena->removed = arena->answer = arena->gone = false;
-        arena->name[0] = 0;
-        d->arenas.entries++;
-        return arena;
-    }
-    return NULL;
-}
-
-int gm_arena_admit_handle(struct gm_session *session, uint32_t entries, struct gm_problem *problem)
-{
-    if (session->arenas >= GM_ARENAS_PER_SESSION_MAX)
-        return gm_problem_set(problem, GM_EQUOTA, "", "a connection has at most %u arenas", GM_ARENAS_PER_SESSION_MAX);
-    if (session->daemon->arenas.entries + entries >= GM_ARENAS_MAX)
-        return gm_problem_set(problem, GM_EQUOTA, "", "all %u arenas are in use", GM_ARENAS_MAX - 1u);
-    return GM_OK;
-}
-
-static int gm_arena_admit(struct gm_session *session, uint64_t bytes, bool device, struct gm_problem *problem)
-{
-    struct gm_daemon *d = session->daemon;
-    if (bytes > d->config.quota || session->user->arena_bytes > d->config.quota - bytes)
-        return gm_problem_set(problem, GM_EQUOTA, "bytes", "the user has %llu of %llu bytes",
-                              (unsigned long long)session->user->arena_bytes, (unsigned long long)d->config.quota);
-    if (!device && (bytes > d->config.memory || d->arenas.shared_bytes > d->config.memory - bytes))
-        return gm_problem_set(problem, GM_ENOMEM, "bytes", "%llu of the daemon's %llu bytes for arenas are taken",
-                              (unsigned long long)d->arenas.shared_bytes, (unsigned long long)d->config.memory);
-    return GM_OK;
-}
-
-/* Where the arena will be: the named device; else any one for device memory, all for shared memory, which can also wait
- * for a device that is being replaced. */
-static int gm_arena_targets(const struct gm_daemon *d, const struct gm_wire_request *request, uint32_t *targets,
-                            struct gm_problem *problem)
-{
-    const bool named = request->u.arena_create.has_device, single = request->u.arena_create.device_memory;
-    *targets = 0;
-    if (named && request->u.arena_create.device >= d->devices.count)
-        return gm_problem_set(problem, GM_ENODEVICE, "device", "there are %u devices", d->devices.count);
-    for (uint32_t i = 0; i < d->devices.count; i++) {
-        const struct gm_device *v = &d->devices.device[i];
-        if ((single ? gm_device_live(v) : gm_device_serves(v)) && (!named || request->u.arena_create.device == i) &&
-            (!single || *targets == 0))
-            *targets |= 1u << i;
-    }
-    return *targets != 0 ? GM_OK : gm_problem_set(problem, GM_EDEVICELOST, "device", "the device is out of service");
-}
-
-/* Everything that can be refused before anything is made. bytes: whole pages. */
-static int gm_arena_check(struct gm_session *session, const struct gm_wire_request *request, uint64_t bytes,
-                          uint32_t *targets, struct gm_problem *problem)
-{
-    struct gm_daemon *d = session->daemon;
-    const char *name = request->u.arena_create.name;
-    if (d->draining)
-        return gm_problem_set(problem, GM_EDRAINING, "", "%s", gm_error_text(GM_EDRAINING));
-    if (bytes == 0 || bytes > GM_ARENA_BYTES_MAX)
-        return gm_problem_set(problem, GM_ESIZE, "bytes", "1 to %llu bytes", (unsigned long long)GM_ARENA_BYTES_MAX);
-    int status = gm_arena_targets(d, request, targets, problem);
-    if (status == GM_OK && name[0] != 0)
-        status = gm_named_check(session, name, problem);
-    if (status != GM_OK)
-        return status;
-    status = gm_arena_admit_handle(session, name[0] != 0 ? 2 : 1, problem);
-    if (status == GM_OK)
-        status = gm_arena_admit(session, bytes, request->u.arena_create.device_memory, problem);
-    if (status != GM_OK)
-        d->counters.rejected_quota++;
-    return status;
-}
-
-void gm_arena_create(struct gm_session *session, const struct gm_wire_request *request)
-{
-    struct gm_daemon *d = session->daemon;
-    struct gm_problem problem;
-    uint32_t targets = 0;
-    const bool device = request->u.arena_create.device_memory, named = request->u.arena_create.name[0] != 0;
-    uint64_t bytes = request->u.arena_create.bytes;
-    if (bytes <= GM_ARENA_BYTES_MAX)
-        bytes = (bytes + GM_ARENA_ALIGN - 1u) & ~(uint64_t)(GM_ARENA_ALIGN - 1u);
-    if (gm_arena_check(session, request, bytes, &targets, &problem) != GM_OK) {
-        gm_request_error(session, request->id, &problem);
-        return;
-    }
-    struct gm_arena *arena = gm_arena_new(d);
-    assert(arena != NULL); /* counted above */
-    arena->session = session, arena->user = session->user, arena->bytes = bytes;
-    arena->kind = device ? GM_ARENA_DEVICE : GM_ARENA_SHARED;
-    arena->targets = targets;
-    d->arenas.count++;
-    d->arenas.bytes += bytes;
-    if (!device)
-        d->arenas.shared_bytes += bytes;
-    session->user->arena_bytes += bytes;
-    session->arenas++;
-    struct gm_arena *handle = named ? gm_named_create(session, arena, request->u.arena_create.name) : arena;
-    handle->request = request->id, handle->answer = true;
-    if (device) {
-        gm_arena_add(arena, targets);
-        return;
-    }
-    arena->state = GM_ARENA_MAKING;
-    if (uv_queue_work(&d->loop, &arena->work, gm_arena_make, gm_arena_made) != 0) {
-        arena->error = GM_ENOMEM;
-        gm_arena_made(&arena->work, 0);
     }
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Arenas: made off the loop, admitted against the budget and the user's quota first, announced to the devices, freed
- * when no job uses them. Loop thread, except the two marked functions of arena.c that run in libuv's pool. Bounded by
- * GM_ARENAS_MAX; index 0 is every device's staging arena.
+ * when no job uses them. Loop thread, except the marked functions of arena_pool.c, which run in libuv's pool. Bounded
+ * by GM_ARENAS_MAX; index 0 is every device's staging arena.
  *
  * A named arena is an entry without a session that holds the memory; every handle on it, its creator's too, is an entry
  * of its own (base says of what). The memory goes when the name was removed and the last handle is gone (named.c).
@@ -16,6 +16,7 @@
 
 #include "control.h"
 #include "limits.h"
+#include "list.h"
 #include "wire.h"
 
 struct gm_daemon;
@@ -32,11 +33,12 @@ enum gm_arena_state {
     GM_ARENA_ZEROING, /* device memory: our fill job */
     GM_ARENA_READY,
     GM_ARENA_DROPPING, /* devices let go of it */
-    GM_ARENA_PUNCHING  /* pool thread: pages go back */
+    GM_ARENA_PUNCHING  /* pool thread: pages and the descriptor go back */
 };
 
 struct gm_arena {
     uv_work_t work;
+    struct gm_link turn; /* in gm_user.work while it waits for the pool */
     struct gm_daemon *daemon;
     struct gm_session *session; /* lives at least as long; NULL: the memory of a named arena */
     struct gm_user *user;       /* who pays */
@@ -54,6 +56,7 @@ struct gm_arena {
     uint32_t waiting;                       /* replies of devices to come */
     uint32_t request;                       /* id of the request that waits for an answer */
     bool answer;                            /* one waits */
+    bool punch;                             /* for the pool thread: nobody reads the memory any more */
     uint32_t last_session, last_generation; /* of the previous owner: stale, or never his? */
 
     /* memory of a named arena */
@@ -69,6 +72,7 @@ struct gm_arenas {
     uint32_t count;   /* with memory of their own */
     uint32_t entries; /* these, and handles on named ones */
     uint32_t cursor;
+    uint32_t asked;        /* requests that wait for an answer */
     uint64_t bytes;        /* all kinds */
     uint64_t shared_bytes; /* against the budget */
 };
@@ -109,13 +113,23 @@ void gm_arena_attach(struct gm_session *session, const struct gm_wire_request *r
 void gm_arena_list(struct gm_session *session, uint32_t id);
 void gm_arena_remove(struct gm_session *session, const struct gm_wire_request *request);
 
-/* Between arena.c and named.c. */
+/* arena_pool.c */
+/* Its memory is made, or given back, as its state says; then one of the next two is called. */
+void gm_arena_work(struct gm_arena *arena);
+void gm_arena_made(struct gm_arena *arena);
+void gm_arena_given_back(struct gm_arena *arena);
+/* Nobody wants it any more: when its turn has not come yet, it is not made. */
+void gm_arena_forget(struct gm_arena *arena);
+
+/* Between arena.c, arena_create.c and named.c. */
 /* A free entry, counted; NULL: all are in use. */
 struct gm_arena *gm_arena_new(struct gm_daemon *d);
 /* How many handles a session may have, and entries there are: OK or EQUOTA. */
 int gm_arena_admit_handle(struct gm_session *session, uint32_t entries, struct gm_problem *problem);
 /* Announces it to the devices of the bit set; goes on by itself until it is ready or has failed. */
 void gm_arena_add(struct gm_arena *arena, uint32_t targets);
+/* This request will be answered when the arena is ready, or has failed, or is gone. */
+void gm_arena_ask(struct gm_arena *arena, uint32_t request);
 /* Answers the request with the error and takes it back. */
 void gm_arena_fail(struct gm_arena *arena, int status);
 void gm_arena_drop(struct gm_arena *arena);

@@ -60,7 +60,8 @@ bool gm_config_bytes(const char *text, uint64_t *bytes);
 /* Path of the device process of a backend; false when there is none to execute (the path tried is filled in). */
 bool gm_config_program(const struct gm_config *config, uint32_t backend, char *path, size_t size);
 
-/* Half of the memory that this cgroup, or else the machine, has free. */
+/* Memory that this cgroup, or else the machine, has free; and half of it. */
+uint64_t gm_memory_free(void);
 uint64_t gm_memory_budget(void);
 
 #endif

@@ -355,6 +355,7 @@ static void gm_conn_deliver_partial(struct gm_conn *conn)
     uint8_t *frame = conn->in;
     const size_t size = conn->in_size, capacity = conn->in_capacity;
     conn->in = NULL, conn->in_size = conn->in_capacity = 0;
+    conn->io->frames++;
     conn->io->on_frame(conn, frame + GM_FRAME_HEADER, size - GM_FRAME_HEADER);
     if (conn->state == GM_CONN_OPEN && capacity <= GM_CONN_KEEP)
         conn->in = frame, conn->in_capacity = capacity;
@@ -393,6 +394,7 @@ static void gm_conn_frames(struct gm_conn *conn, const uint8_t *bytes, size_t si
             return;
         if (size - at - GM_FRAME_HEADER < body)
             break;
+        conn->io->frames++;
         conn->io->on_frame(conn, bytes + at + GM_FRAME_HEADER, body);
         at += GM_FRAME_HEADER + body;
     }

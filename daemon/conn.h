@@ -34,6 +34,7 @@ struct gm_conn_io {
     void (*on_closed)(struct gm_conn *conn);
     void *context;
     struct gm_conn *dirty; /* connections with output of this turn */
+    uint64_t frames;       /* that came in so far */
     uint8_t scratch[GM_CONN_SCRATCH];
 };
 

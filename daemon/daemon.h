@@ -19,6 +19,7 @@
 #include "histo.h"
 #include "job.h"
 #include "limits.h"
+#include "linger.h"
 #include "list.h"
 #include "session.h"
 #include "socket.h"
@@ -55,6 +56,7 @@ struct gm_server {
     bool calm; /* nothing has to be looked at before the long tick */
     uint32_t lanes_left; /* while the daemon drains: lanes that are not closed yet */
     uint64_t second_ns;  /* when what is done once a second was done last */
+    uint64_t signal_ns;   /* the signal that began the stop; 0: none did */
     uint64_t finished_ms; /* while stopping: when the last job was answered */
     uint32_t waiters;
     struct {
@@ -69,8 +71,9 @@ struct gm_daemon {
     enum gm_phase phase;
     int exit_status;
     bool draining; /* refuse new jobs: drain, or SIGTERM */
-    bool spinning; /* the loop does not sleep: a completion is expected within the spin budget */
+    bool spinning; /* the loop does not sleep: a completion or a request is expected soon */
     uint64_t spin_budget_ns;
+    struct gm_linger linger;
     uint64_t started_ns, turn_ns, last_activity_ns;
     struct gm_server server;
     struct gm_conn_io io;

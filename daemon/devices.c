@@ -10,6 +10,7 @@
 
 #include <inttypes.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -42,7 +43,12 @@ static int gm_device_start(struct gm_device *v)
     v->state = GM_DEVICE_STARTING;
     int status = gm_launch(v);
     if (status != GM_OK && v->config.automatic && v->config.backend == GM_BACKEND_CUDA) {
-        memcpy(v->fallback, v->reason, sizeof v->fallback);
+        if (status == GM_ENODEVICE) /* there is no such program */
+            snprintf(v->fallback, sizeof v->fallback, "%s",
+                     gm_launch_gpu_here() ? "a GPU is here, but gridmill-device-cuda was not built or installed"
+                                          : "no GPU here: there is no /dev/nvidiactl");
+        else
+            memcpy(v->fallback, v->reason, sizeof v->fallback);
         v->config.backend = GM_BACKEND_CPU;
         memcpy(v->config.name, "cpu", sizeof "cpu");
         status = gm_launch(v);

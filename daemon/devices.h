@@ -117,6 +117,10 @@ struct gm_device {
     struct gm_lane client[GM_LANES_MAX + 1u]; /* by index, from 1 on */
     uint32_t clients;                         /* entries in use */
     uint64_t abused;                          /* lanes closed by us because of what their client wrote */
+    uint64_t waiting;                         /* jobs in lanes that it had not taken at the last look at them */
+    uint64_t waiting_ns;                      /* since when the oldest of them was seen */
+    uint64_t looked_ns;                       /* that look */
+    uint32_t sample_next;                     /* the lane whose completions the next look begins with */
 
     /* staging arena */
     int staging_fd;
@@ -133,7 +137,8 @@ struct gm_device {
     uint64_t ping_sent_ns, ping_answered_ns;
 
     /* counters */
-    uint64_t submitted, done, failed, rejected, cancelled, depth, depth_high;
+    uint64_t submitted, done, failed, rejected, cancelled, depth; /* of sockets */
+    uint64_t depth_high; /* of sockets always, with lanes when they were looked at */
     uint64_t busy_ns, busy_at_ns; /* at the last stats call */
 };
 
@@ -175,6 +180,7 @@ const char *gm_device_state_name(const struct gm_device *v);
 
 /* launch.c: one process, from exec to exit */
 int gm_launch(struct gm_device *v);
+bool gm_launch_gpu_here(void); /* whether or not we can use it */
 void gm_launch_close(struct gm_device *v);   /* its polls */
 void gm_launch_release(struct gm_device *v); /* its descriptors */
 void gm_device_ready(struct gm_device *v, const struct gm_control_hello *hello);

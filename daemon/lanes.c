@@ -147,6 +147,15 @@ void gm_lane_close(struct gm_session *session, const struct gm_wire_request *req
     gm_lane_let_go(lane);
 }
 
+bool gm_lanes_asked(const struct gm_session *session)
+{
+    const struct gm_devices *devices = &session->daemon->devices;
+    for (uint32_t i = 0; i < devices->count && session->lanes != 0; i++)
+        if (session->lane[i] != 0 && devices->device[i].client[session->lane[i]].answer)
+            return true;
+    return false;
+}
+
 void gm_lanes_leave(struct gm_session *session)
 {
     struct gm_devices *devices = &session->daemon->devices;
@@ -207,7 +216,8 @@ static void gm_lane_added(struct gm_device *v, const struct gm_control *reply, v
     struct gm_lane *lane = context;
     const bool new = lane->phase == GM_LANE_ADDING, wanted = new || lane->phase == GM_LANE_TAPPED;
     lane->asked = false;
-    if (reply == NULL || reply->status != GM_OK)
+    /* One that ran out of time may still take it, and has to let go like one that did. */
+    if (reply == NULL || (reply->status != GM_OK && reply->status != GM_ETIMEDOUT))
         lane->held = false;
     if (!wanted) {
         gm_lane_let_go(lane);
@@ -363,6 +373,7 @@ void gm_lane_open(struct gm_session *session, const struct gm_wire_request *requ
     if (status == GM_OK) {
         gm_region_lane(v, lane->index, lane->memory, slots);
         lane->start = gm_lane_header(lane)->start, lane->answered = 0;
+        lane->first = lane->sampled_to = lane->seen_head = lane->seen_end = lane->start;
         status = gm_lane_add(lane, 0);
     }
     /* A device that is coming back gets it with the others. */

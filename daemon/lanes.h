@@ -43,6 +43,16 @@ struct gm_lane {
     uint64_t bytes;
     uint8_t *memory;
     int fd, doorbell, wake, wake_read; /* wake_read: -1 once the client has it */
+
+    /* what the last look at its rings found */
+    uint32_t waiting;             /* jobs that the device had not taken */
+    uint64_t seen_head, seen_end; /* they stand in this window */
+    uint64_t seen_taken;          /* jobs that it had taken */
+    uint64_t seen_ns;             /* since when the first of them was seen waiting */
+    uint64_t first;               /* position of its first job ever */
+    uint64_t sampled_to;          /* completions below were looked at, and found where the bit of their slot is set */
+    uint64_t sampled_answered;
+    uint64_t sampled[GM_CLIENT_LANE_SLOTS_MAX / 64u];
 };
 
 /* Requests of clients. */
@@ -50,6 +60,8 @@ void gm_lane_open(struct gm_session *session, const struct gm_wire_request *requ
 void gm_lane_close(struct gm_session *session, const struct gm_wire_request *request);
 /* The session's lane of this number; NULL: none. */
 struct gm_lane *gm_lane_find(struct gm_session *session, uint32_t handle);
+/* A request of it about a lane waits for an answer. */
+bool gm_lanes_asked(const struct gm_session *session);
 /* The client is gone. */
 void gm_lanes_leave(struct gm_session *session);
 
@@ -75,6 +87,20 @@ void gm_lanes_watch(struct gm_daemon *d);
 uint32_t gm_lanes_drain(struct gm_daemon *d);
 /* The rest of them, too. */
 void gm_lanes_shut_all(struct gm_daemon *d, int reason);
+
+/* lanes_queue.c: what the rings show */
+/* Jobs of a device's lanes so far, as the dispatcher counts them: submitted are those that it took. */
+struct gm_lane_totals {
+    uint64_t submitted, done, failed, rejected, cancelled;
+};
+struct gm_lane_totals gm_lanes_totals(const struct gm_device *v);
+/* How many jobs are written whole from a position on, up to an end; the position behind them. */
+uint64_t gm_lane_published(const struct gm_lane *lane, uint64_t from, uint64_t end, uint32_t *jobs);
+/* Before stats, and about once a second from gm_lanes_watch: what waits in the lanes, and run times found there. */
+void gm_lanes_look_now(struct gm_device *v, uint64_t now);
+/* In the queue of a device: accepted and not answered, or waiting in a lane at the last look. */
+uint64_t gm_lanes_depth(const struct gm_device *v, const struct gm_lane_totals *totals);
+const char *gm_lane_state_name(const struct gm_lane *lane);
 
 /* lanes_recover.c: a device process is replaced */
 void gm_lanes_fall(struct gm_device *v);

@@ -11,6 +11,9 @@
 #include "daemon.h"
 #include "recover.h"
 
+/* Between two looks at what waits in lanes; a little less than a second, of which a tick is a divisor. */
+#define GM_LOOK_NS UINT64_C(900000000)
+
 static void gm_lane_watch(struct gm_lane *lane)
 {
     struct gm_device *v = lane->device;
@@ -47,19 +50,11 @@ static void gm_lanes_each(struct gm_daemon *d, void (*f)(struct gm_lane *lane))
 
 void gm_lanes_watch(struct gm_daemon *d)
 {
+    const uint64_t now = gm_now_ns();
     gm_lanes_each(d, gm_lane_watch);
-}
-
-/* The first position that is not whole: what is before it was accepted. */
-static uint64_t gm_lane_published(const struct gm_lane *lane, uint64_t head)
-{
-    const struct gm_desc_slot *sq = (const struct gm_desc_slot *)(const void *)(lane->memory + gm_lane_sq_offset());
-    const uint64_t slots = UINT64_C(1) << lane->slots_log2;
-    for (uint64_t p = head; p != head + slots; p++)
-        for (uint32_t i = 0; i < 4; i++)
-            if (gm_load16_sys(&sq[p & (slots - 1u)].g[i]).w[3] != gm_lap(p, lane->slots_log2))
-                return p;
-    return head + slots;
+    for (uint32_t i = 0; i < d->devices.count; i++)
+        if (now - d->devices.device[i].looked_ns >= GM_LOOK_NS)
+            gm_lanes_look_now(&d->devices.device[i], now);
 }
 
 /* Whether everything below the cut was taken and answered: as the rings say, or, whatever a client wrote there, the
@@ -84,7 +79,10 @@ static void gm_lane_drain(struct gm_lane *lane)
     if (lane->phase != GM_LANE_TAPPED)
         return;
     if (!lane->draining) {
-        lane->cut = gm_lane_published(lane, gm_load_relaxed_sys_u64(&gm_region_note(lane->device, lane->index)->head));
+        const struct gm_lane_note *note = gm_region_note(lane->device, lane->index);
+        const uint64_t head = gm_load_relaxed_sys_u64(&note->head);
+        uint32_t jobs;
+        lane->cut = gm_lane_published(lane, head, head + (UINT64_C(1) << lane->slots_log2), &jobs);
         lane->draining = true;
     }
     if (gm_lane_finished(lane))

@@ -120,6 +120,11 @@ static void gm_launch_exited(uv_process_t *process, int64_t status, int signal)
     uv_close((uv_handle_t *)&v->process, gm_launch_closed);
 }
 
+bool gm_launch_gpu_here(void)
+{
+    return access("/dev/nvidiactl", F_OK) == 0;
+}
+
 /* Its descriptors and the process itself. The reason is filled in when it fails; then nothing is left of it. */
 int gm_launch(struct gm_device *v)
 {
@@ -129,8 +134,8 @@ int gm_launch(struct gm_device *v)
     v->exited = true;
     v->control_poll.data = v->wake_poll.data = v->process.data = NULL;
     if (!gm_config_program(&v->daemon->config, v->config.backend, path, sizeof path)) {
-        snprintf(v->reason, sizeof v->reason, "there is no device program %.80s%s", path,
-                 v->daemon->config.program[0] == 0 ? ", and none beside gridmilld" : "");
+        snprintf(v->reason, sizeof v->reason, "there is no device program %.72s: %s--device-program says where it is",
+                 path, v->config.backend == GM_BACKEND_CUDA ? "build with nvcc, or " : "");
         return GM_ENODEVICE;
     }
     int status = gm_launch_memory(v);
@@ -186,7 +191,7 @@ void gm_device_failed(struct gm_device *v, const char *format, ...)
     gm_control_abandon(v);
     gm_launch_close(v);
     if (again)
-        memcpy(v->fallback, reason, sizeof v->fallback);
+        snprintf(v->fallback, sizeof v->fallback, "%.16s: %.140s", v->config.name, reason);
     else
         gm_server_failed(v->daemon, v->reason);
 }
@@ -206,19 +211,26 @@ static void gm_launch_staged(struct gm_device *v, const struct gm_control *reply
         gm_server_devices_up(d);
 }
 
-void gm_device_up(struct gm_device *v)
+/* A GPU that is there and does nothing is worth a warning. */
+static void gm_launch_say(const struct gm_device *v)
 {
     char text[GM_ERROR_TEXT_MAX + 128];
+    const bool idle_gpu = v->fallback[0] != 0 && gm_launch_gpu_here();
+    if (v->config.backend == GM_BACKEND_CUDA)
+        snprintf(text, sizeof text, "%s, %s, %" PRIu32 " workers", v->config.name, v->hello.name, v->hello.workers);
+    else
+        snprintf(text, sizeof text, "cpu, %" PRIu32 " workers%s%s%s", v->hello.workers, v->fallback[0] != 0 ? " (" : "",
+                 v->fallback, v->fallback[0] != 0 ? ")" : "");
+    gm_log(idle_gpu ? GM_LOG_WARN : GM_LOG_INFO, "device", "%" PRIu32 ": %s pid=%ld", v->index, text, (long)v->pid);
+}
+
+void gm_device_up(struct gm_device *v)
+{
     v->state = GM_DEVICE_UP;
     v->ping_answered_ns = v->busy_at_ns = gm_now_ns();
     v->busy_ns = 0;
     v->window = GM_WINDOW_FIRST, v->window_at_ns = 0;
-    if (v->config.backend == GM_BACKEND_CUDA)
-        snprintf(text, sizeof text, "%s, %s, %" PRIu32 " workers", v->config.name, v->hello.name, v->hello.workers);
-    else
-        snprintf(text, sizeof text, "cpu, %" PRIu32 " workers%s%s%s", v->hello.workers,
-                 v->fallback[0] != 0 ? " (no GPU in use: " : "", v->fallback, v->fallback[0] != 0 ? ")" : "");
-    gm_log(GM_LOG_INFO, "device", "%" PRIu32 ": %s pid=%ld", v->index, text, (long)v->pid);
+    gm_launch_say(v);
 }
 
 int gm_device_stage(struct gm_device *v, gm_control_done *done)

@@ -75,9 +75,13 @@ static uint64_t gm_cgroup_free(void)
     return least;
 }
 
-uint64_t gm_memory_budget(void)
+uint64_t gm_memory_free(void)
 {
     const uint64_t machine = gm_machine_free(), group = gm_cgroup_free();
-    const uint64_t available = group < machine ? group : machine;
-    return (available / 2u) & ~(uint64_t)(GM_ARENA_ALIGN - 1u);
+    return group < machine ? group : machine;
+}
+
+uint64_t gm_memory_budget(void)
+{
+    return (gm_memory_free() / 2u) & ~(uint64_t)(GM_ARENA_ALIGN - 1u);
 }

@@ -130,7 +130,7 @@ void gm_arena_attach(struct gm_session *session, const struct gm_wire_request *r
         return;
     }
     struct gm_arena *handle = gm_named_handle(session, base, true);
-    handle->request = request->id, handle->answer = true;
+    gm_arena_ask(handle, request->id);
     gm_arena_add(handle, base->kind == GM_ARENA_DEVICE ? base->devices : base->targets);
 }
 

@@ -5,6 +5,9 @@
 #include "daemon.h"
 #include "request.h"
 
+/* Of one op: its keys, and a help text that stays far below this. */
+#define GM_OPS_ROW 2048u
+
 static const char *gm_result_kind_name(uint32_t kind)
 {
     static const char *const names[] = {"none", "same", "wide", "count"};
@@ -22,7 +25,7 @@ static void gm_put_dtypes(struct gm_wire_out *out, uint32_t types)
 void gm_request_ops(struct gm_session *session, uint32_t id)
 {
     struct gm_wire_out out;
-    if (!gm_conn_reserve(&session->conn, GM_STATS_BYTES_MAX, &out))
+    if (!gm_conn_reserve(&session->conn, GM_REPLY_SMALL + GM_OP_COUNT * GM_OPS_ROW, &out))
         return;
     const size_t start = gm_wire_begin_result(&out, id);
     gm_wire_put_map(&out, 1);

@@ -6,6 +6,7 @@
 #include "reap.h"
 
 #include <assert.h>
+#include <sched.h>
 #include <unistd.h>
 
 #include "daemon.h"
@@ -17,11 +18,18 @@
 /* Of that, the time it looks at the rings alone between two looks at the sockets. */
 #define GM_SPIN_INNER_NS 5000u
 
+/* Processors that this process may use. */
+static long gm_cpus(void)
+{
+    cpu_set_t set;
+    return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : sysconf(_SC_NPROCESSORS_ONLN);
+}
+
 uint64_t gm_reap_spin_budget(const struct gm_daemon *d)
 {
     if (d->config.spin_us != GM_SPIN_AUTO)
         return d->config.spin_us * UINT64_C(1000);
-    const long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+    const long cpus = gm_cpus();
     for (uint32_t i = 0; i < d->devices.count; i++)
         if (d->devices.device[i].config.backend == GM_BACKEND_CPU && cpus <= 2)
             return 0;
@@ -136,6 +144,12 @@ static bool gm_spin(struct gm_daemon *d, uint64_t now)
     return false;
 }
 
+/* Less than the spin budget, so that where spinning is not wanted this is not either. */
+static uint64_t gm_linger_limit(const struct gm_daemon *d)
+{
+    return d->spin_budget_ns < GM_LINGER_NS ? d->spin_budget_ns : GM_LINGER_NS;
+}
+
 static void gm_rest(struct gm_daemon *d)
 {
     bool awake = false;
@@ -149,6 +163,8 @@ static void gm_rest(struct gm_daemon *d)
             awake = true;
             d->last_activity_ns = now;
         }
+    } else if (gm_linger_limit(d) != 0) {
+        awake = gm_linger_stays(&d->linger, gm_now_ns(), gm_linger_limit(d));
     }
     gm_spin_set(d, awake);
 }
@@ -156,6 +172,7 @@ static void gm_rest(struct gm_daemon *d)
 void gm_reap_turn(struct gm_daemon *d)
 {
     gm_disarm(d);
+    gm_linger_frames(&d->linger, d->io.frames, d->turn_ns, gm_linger_limit(d));
     bool active = gm_enqueue_flush(d);
     if (gm_reap_all(d) != 0) {
         gm_enqueue_flush(d);

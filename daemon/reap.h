@@ -16,8 +16,8 @@ struct gm_device;
 uint32_t gm_reap_device(struct gm_device *v);
 /* uv_prepare callback body: runs after all events of the turn and right before epoll. */
 void gm_reap_turn(struct gm_daemon *d);
-/* How long the loop may spin for a completion before it sleeps: nothing on machines where it would take the CPU from
- * the workers it waits for. */
+/* How long the loop may spin for a completion before it sleeps, and at most for the next of requests that come close
+ * behind each other: nothing on machines where it would take the CPU from the workers it waits for. */
 uint64_t gm_reap_spin_budget(const struct gm_daemon *d);
 
 #endif

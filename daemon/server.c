@@ -23,6 +23,9 @@
 /* Once every job is answered, clients get this long to read the answers. */
 #define GM_UNREAD_MS 2000u
 #define GM_SECOND_NS UINT64_C(1000000000)
+/* Signals within this time are one wish, told twice: timeout(1) signals its child and the child's group, Ctrl-C reaches
+ * a daemon and the wrapper that then sends its own. */
+#define GM_SAME_WISH_NS UINT64_C(500000000)
 /* While the daemon drains: between two looks at lanes, which nobody else tells us of. */
 #define GM_LANES_LOOK_MS 10u
 
@@ -138,12 +141,13 @@ static void gm_server_stop(struct gm_daemon *d, int exit_status)
 static void gm_signalled(uv_signal_t *handle, int number)
 {
     struct gm_daemon *d = handle->data;
-    gm_turn_start(d);
+    const uint64_t now = gm_turn_start(d);
     if (number == SIGUSR1) {
         gm_sessions_dump(d);
     } else if (d->phase < GM_PHASE_FINISHING) {
+        d->server.signal_ns = now;
         gm_server_stop(d, GM_EXIT_OK);
-    } else {
+    } else if (now - d->server.signal_ns >= GM_SAME_WISH_NS) {
         gm_log(GM_LOG_WARN, "stop", "second signal: the rest is given up");
         gm_server_stop(d, GM_EXIT_FAILED);
         gm_devices_kill(d);
@@ -191,7 +195,7 @@ static void gm_server_close(struct gm_daemon *d)
 void gm_server_progress(struct gm_daemon *d)
 {
     struct gm_server *s = &d->server;
-    const bool finished = d->jobs.count == 0 && s->lanes_left == 0;
+    const bool finished = d->jobs.count == 0 && s->lanes_left == 0 && d->arenas.asked == 0;
     if (s->waiters != 0 && finished) {
         for (uint32_t i = 0; i < s->waiters; i++) {
             struct gm_session *session = gm_session_find(d, s->waiter[i].session);
@@ -301,6 +305,7 @@ int gm_server_run(const struct gm_config *config)
     char error[GM_SOCKET_ERROR];
     gm_log_set_level(config->level);
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); /* an arena above RLIMIT_FSIZE is an error and not the end */
     gm_raise_descriptor_limit();
     struct gm_daemon *d = gm_daemon_new(config);
     if (d == NULL || uv_loop_init(&d->loop) != 0) {

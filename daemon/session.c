@@ -43,6 +43,7 @@ static struct gm_user *gm_user_of(struct gm_daemon *d, uid_t uid)
         return NULL;
     memset(unused, 0, sizeof *unused);
     unused->uid = uid;
+    gm_list_init(&unused->work);
     for (uint32_t i = 0; i < GM_DEVICES_MAX; i++)
         gm_list_init(&unused->flow[i].sessions);
     return unused;
@@ -120,7 +121,7 @@ struct gm_session *gm_session_find(struct gm_daemon *d, uint32_t id)
 bool gm_session_is_busy(const struct gm_conn *conn)
 {
     const struct gm_session *session = (const struct gm_session *)(const void *)conn;
-    return session->inflight != 0;
+    return session->inflight != 0 || session->asked != 0 || gm_lanes_asked(session);
 }
 
 void gm_session_gone(struct gm_conn *conn, const char *reason)

@@ -35,6 +35,8 @@ struct gm_user {
     uid_t uid;
     uint32_t sessions, named; /* both 0: free entry */
     uint64_t arena_bytes;
+    struct gm_link work; /* arenas whose turn to be made or given back has not come */
+    uint32_t works;      /* those in the pool */
     struct gm_user_flow flow[GM_DEVICES_MAX];
 };
 
@@ -53,6 +55,7 @@ struct gm_session {
     pid_t pid;   /* decoration */
     bool admin, greeted, conn_closed, leave_queued;
     uint32_t inflight, arenas, lanes;
+    uint32_t asked; /* requests about arenas that wait for an answer */
     uint16_t lane[GM_DEVICES_MAX]; /* index of its lane on each device; 0: none */
     uint64_t staged; /* bytes in staging arenas, all devices */
     uint64_t goodbye_ns;

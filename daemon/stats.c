@@ -1,58 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The stats snapshot: fields and order come from stats.def, values from our own counters and from the words that the
- * devices keep in the region. Loop thread only; the reply is bounded by GM_STATS_BYTES_MAX.
+ * The stats snapshot as a reply: fields and order come from stats.def, values from stats_fill.c. Loop thread only; the
+ * reply is bounded by GM_STATS_BYTES_MAX.
  */
 #include "stats.h"
 
 #include <assert.h>
-#include <dirent.h>
-#include <errno.h>
-#include <stdio.h>
 #include <string.h>
-#include <sys/resource.h>
-#include <unistd.h>
 
 #include "daemon.h"
 #include "request.h"
-#include "source_id.h"
-#include "version.h"
+#include "stats_rows.h"
 
-/* One struct per scope with a field per row of the table, so that no row can be forgotten. */
-typedef uint64_t gm_field_COUNTER;
-typedef double gm_field_GAUGE;
-typedef const char *gm_field_TEXT;
-typedef const struct gm_histo *gm_field_HISTOGRAM;
+enum gm_stats_scope { GM_SCOPE_DAEMON, GM_SCOPE_DEVICE, GM_SCOPE_OP, GM_SCOPE_LANE };
+/* Bytes of the largest snapshot: a histogram has 19 a bucket, everything else a name, which is short, and a number or a
+ * text, of which a device has three and none is longer than GM_ERROR_TEXT_MAX. */
+#define GM_STATS_HISTO_BYTES (128u + 19u * GM_HISTO_BUCKETS)
+#define GM_STATS_LANE_BYTES 256u
+#define GM_STATS_BASE (32768u + GM_DEVICES_MAX * 2048u + GM_OP_COUNT * (256u + 3u * GM_STATS_HISTO_BYTES))
+/* Lanes that are shown; how many a device has is among its rows. */
+#define GM_STATS_LANES_MAX ((GM_STATS_BYTES_MAX - GM_STATS_BASE) / GM_STATS_LANE_BYTES)
+static_assert(GM_STATS_BASE + GM_LANES_MAX * GM_STATS_LANE_BYTES <= GM_STATS_BYTES_MAX, "those of a device at least");
 
-#define GM_NO_FIELD(kind, name)
-#define GM_FIELD(kind, name) gm_field_##kind name;
-#define GM_DAEMON_OF_DAEMON GM_FIELD
-#define GM_DAEMON_OF_DEVICE GM_NO_FIELD
-#define GM_DAEMON_OF_OP GM_NO_FIELD
-#define GM_DEVICE_OF_DAEMON GM_NO_FIELD
-#define GM_DEVICE_OF_DEVICE GM_FIELD
-#define GM_DEVICE_OF_OP GM_NO_FIELD
-#define GM_OP_OF_DAEMON GM_NO_FIELD
-#define GM_OP_OF_DEVICE GM_NO_FIELD
-#define GM_OP_OF_OP GM_FIELD
-
-struct gm_stats_daemon {
-#define S(scope, name, kind, unit, help) GM_DAEMON_OF_##scope(kind, name)
-#include "stats.def"
-#undef S
-};
-struct gm_stats_device {
-#define S(scope, name, kind, unit, help) GM_DEVICE_OF_##scope(kind, name)
-#include "stats.def"
-#undef S
-};
-struct gm_stats_op {
-#define S(scope, name, kind, unit, help) GM_OP_OF_##scope(kind, name)
-#include "stats.def"
-#undef S
-};
-
-enum gm_stats_scope { GM_SCOPE_DAEMON, GM_SCOPE_DEVICE, GM_SCOPE_OP };
 enum gm_stats_kind { GM_KIND_COUNTER, GM_KIND_GAUGE, GM_KIND_TEXT, GM_KIND_HISTOGRAM };
 
 struct gm_stats_row {
@@ -66,6 +35,7 @@ struct gm_stats_row {
 #define GM_STRUCT_DAEMON struct gm_stats_daemon
 #define GM_STRUCT_DEVICE struct gm_stats_device
 #define GM_STRUCT_OP struct gm_stats_op
+#define GM_STRUCT_LANE struct gm_stats_lane
 
 static const struct gm_stats_row gm_stats_rows[] = {
 #define S(scope, name, kind, unit, help)                                                                               \
@@ -137,157 +107,6 @@ static void gm_put_scope(struct gm_wire_out *out, enum gm_stats_scope scope, con
             gm_put_row(out, &gm_stats_rows[i], (const char *)values + gm_stats_rows[i].offset);
 }
 
-static uint64_t gm_resident_bytes(void)
-{
-    unsigned long long total = 0, resident = 0;
-    FILE *file = fopen("/proc/self/statm", "re");
-    if (file == NULL)
-        return 0;
-    if (fscanf(file, "%llu %llu", &total, &resident) != 2)
-        resident = 0;
-    fclose(file);
-    return resident * (uint64_t)sysconf(_SC_PAGESIZE);
-}
-
-static uint32_t gm_open_fds(void)
-{
-    uint32_t count = 0;
-    DIR *folder = opendir("/proc/self/fd");
-    if (folder == NULL) {
-        /* Nearly always because all of them are open. */
-        struct rlimit limit = {0, 0};
-        getrlimit(RLIMIT_NOFILE, &limit);
-        return errno == EMFILE ? (uint32_t)limit.rlim_cur : 0;
-    }
-    while (readdir(folder) != NULL)
-        count++;
-    closedir(folder);
-    return count >= 3 ? count - 3u : 0; /* . and .. and the folder itself */
-}
-
-static void gm_fill_daemon(struct gm_daemon *d, uint64_t now, struct gm_stats_daemon *s)
-{
-    bool healthy = d->phase == GM_PHASE_RUNNING || d->phase == GM_PHASE_FINISHING;
-    for (uint32_t i = 0; i < d->devices.count; i++)
-        healthy &= d->devices.device[i].state == GM_DEVICE_UP;
-    s->version = GM_VERSION, s->source_id = GM_SOURCE_ID;
-    s->pid = (double)getpid();
-    s->uptime_ms = (double)((now - d->started_ns) / 1000000u);
-    s->healthy = healthy, s->draining = d->draining;
-    s->sessions = d->sessions.count;
-    s->sessions_total = d->counters.sessions_total;
-    s->sessions_refused = d->counters.sessions_refused;
-    s->protocol_errors = d->counters.protocol_errors;
-    s->slow_readers = d->counters.slow_readers;
-    s->arenas = d->arenas.count, s->arena_bytes = (double)d->arenas.bytes;
-    s->rejected_busy = d->counters.rejected_busy, s->rejected_bad = d->counters.rejected_bad;
-    s->rejected_quota = d->counters.rejected_quota, s->rejected_draining = d->counters.rejected_draining;
-    s->loop_lag_max_ns = (double)d->counters.loop_lag_max_ns;
-    s->rss_bytes = (double)gm_resident_bytes(), s->fds = gm_open_fds();
-}
-
-/* Jobs of a flow are in order of acceptance, but sessions are not in order among each other. */
-static uint64_t gm_oldest_ms(const struct gm_daemon *d, const struct gm_device *v, uint64_t now)
-{
-    uint64_t oldest = now;
-    for (uint32_t i = 0; i < v->flight_count; i++)
-        if (v->flight[i]->zeroes == NULL && v->flight[i]->accepted_ns < oldest)
-            oldest = v->flight[i]->accepted_ns;
-    for (uint32_t i = 0; i < d->sessions.high && v->queued != 0; i++) {
-        const struct gm_session *session = &d->sessions.session[i];
-        const struct gm_flow *flow = &session->flow[v->index];
-        if (session->state == GM_SESSION_FREE || gm_list_empty(&flow->jobs))
-            continue;
-        const struct gm_job *job = GM_CONTAINER(flow->jobs.next, struct gm_job, queue);
-        if (job->zeroes == NULL && job->accepted_ns < oldest)
-            oldest = job->accepted_ns;
-    }
-    return (now - oldest) / 1000000u;
-}
-
-static double gm_busy_ratio(struct gm_device *v, uint64_t now)
-{
-    const uint64_t busy = gm_region_busy_ns(v), wall = now - v->busy_at_ns;
-    const uint64_t spent = busy > v->busy_ns ? busy - v->busy_ns : 0;
-    v->busy_ns = busy, v->busy_at_ns = now;
-    if (wall == 0 || v->hello.workers == 0)
-        return 0;
-    const double ratio = (double)spent / ((double)wall * v->hello.workers);
-    return ratio < 1 ? ratio : 1;
-}
-
-/* Jobs of sockets are ours to count. Those of lanes are counted by the dispatcher, who stores its counts one by one:
- * what was answered is read first and was submitted at least, so that every snapshot adds up. */
-static void gm_fill_jobs(const struct gm_device *v, const struct gm_device_counters *c, struct gm_stats_device *s)
-{
-    const struct gm_device_counters *past = &v->past;
-    const uint64_t done = past->lane_done + gm_load_acquire_u64(&c->lane_done);
-    const uint64_t failed = past->lane_failed + gm_load_acquire_u64(&c->lane_failed);
-    const uint64_t rejected = past->lane_rejected + gm_load_acquire_u64(&c->lane_rejected);
-    const uint64_t cancelled = past->lane_cancelled + gm_load_acquire_u64(&c->lane_cancelled);
-    const uint64_t answered = done + failed + rejected + cancelled;
-    uint64_t submitted = past->lane_submitted + gm_load_relaxed_u64(&c->lane_submitted);
-    submitted = submitted > answered ? submitted : answered;
-    s->submitted = v->submitted + submitted;
-    s->done = v->done + done, s->failed = v->failed + failed;
-    s->rejected = v->rejected + rejected, s->cancelled = v->cancelled + cancelled;
-    s->queue_depth = (double)(v->depth + submitted - answered);
-}
-
-static void gm_fill_scheduler(const struct gm_device *v, const struct gm_device_counters *c, struct gm_stats_device *s)
-{
-    const struct gm_device_counters *past = &v->past;
-    s->started = past->started + gm_load_relaxed_u64(&c->started);
-    s->phases = past->phases + gm_load_relaxed_u64(&c->phases);
-    s->tickets = past->tickets + gm_load_relaxed_u64(&c->tickets);
-    s->held = past->held + gm_load_relaxed_u64(&c->held);
-    s->entries_high = (double)gm_load_relaxed_u64(&c->entries_high);
-    s->workspace_high = (double)gm_load_relaxed_u64(&c->workspace_high);
-    s->launches = past->launches + gm_load_relaxed_u64(&c->launches);
-    s->parks = past->parks + gm_load_relaxed_u64(&c->parks);
-    s->pauses = past->pauses + gm_load_relaxed_u64(&c->pauses);
-    s->wakes = past->wakes + gm_load_relaxed_u64(&c->wakes);
-}
-
-static const struct gm_device_counters *gm_counters_of(const struct gm_device *v)
-{
-    static const struct gm_device_counters none;
-    return v->region != NULL ? &((const struct gm_region_header *)(const void *)v->region)->counters : &none;
-}
-
-static void gm_fill_device(struct gm_daemon *d, struct gm_device *v, uint64_t now, struct gm_stats_device *s)
-{
-    s->index = v->index;
-    s->name = v->hello.name;
-    s->backend = v->config.backend == GM_BACKEND_CUDA ? "cuda" : "cpu";
-    s->state = gm_device_state_name(v);
-    s->reason = v->state == GM_DEVICE_LOST || gm_device_recovering(v) ? v->reason : "";
-    s->pid = (double)v->pid;
-    s->ping_ms = v->ping_answered_ns != 0 ? (double)((now - v->ping_answered_ns) / 1000000u) : 0;
-    s->workers = v->hello.workers;
-    s->restarts = v->restarts;
-    s->lanes = v->clients, s->lanes_abused = v->abused;
-    s->queue_high = (double)v->depth_high;
-    s->oldest_ms = (double)gm_oldest_ms(d, v, now);
-    s->workspace_bytes = (double)v->hello.workspace_bytes;
-    gm_fill_jobs(v, gm_counters_of(v), s);
-    gm_fill_scheduler(v, gm_counters_of(v), s);
-    s->busy = v->region != NULL ? gm_busy_ratio(v, now) : 0;
-}
-
-/* Jobs of sockets, and of the lanes of all devices. */
-static void gm_fill_op(const struct gm_daemon *d, uint32_t op, struct gm_stats_op *s)
-{
-    const struct gm_op_counters *c = &d->counters.op[op];
-    *s = (struct gm_stats_op){
-        .name = gm_op_name(op), .done = c->done, .failed = c->failed, .wait = &c->wait, .run = &c->run};
-    for (uint32_t i = 0; i < d->devices.count; i++) {
-        const struct gm_device *v = &d->devices.device[i];
-        s->done += v->past.op_done[op] + gm_load_relaxed_u64(&gm_counters_of(v)->op_done[op]);
-        s->failed += v->past.op_failed[op] + gm_load_relaxed_u64(&gm_counters_of(v)->op_failed[op]);
-    }
-}
-
 /* Bounds that a user can meet: L(name, value). */
 #define GM_STATS_LIMITS(L)                                                                                             \
     L("devices", GM_DEVICES_MAX)                                                                                       \
@@ -327,32 +146,78 @@ static void gm_put_limits(struct gm_wire_out *out, const struct gm_daemon *d)
 #undef L
 }
 
+/* ---- lanes ---- */
+
+/* Whose lane it is, is not everybody's business. */
+static bool gm_may_see(const struct gm_session *session, const struct gm_lane *lane)
+{
+    return lane->phase != GM_LANE_UNUSED &&
+           (session->admin || session->user->uid == 0 || lane->session->user == session->user);
+}
+
+/* The lanes that the session may see, in order, at most GM_STATS_LANES_MAX; how many they are. out NULL: only that. */
+static uint32_t gm_stats_lanes(const struct gm_session *session, uint64_t now, struct gm_wire_out *out)
+{
+    struct gm_devices *devices = &session->daemon->devices;
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < devices->count; i++)
+        for (uint32_t k = 1; k <= GM_LANES_MAX && devices->device[i].clients != 0; k++) {
+            const struct gm_lane *lane = &devices->device[i].client[k];
+            if (!gm_may_see(session, lane) || count == GM_STATS_LANES_MAX)
+                continue;
+            count++;
+            if (out == NULL)
+                continue;
+            struct gm_stats_lane lane_values = {0};
+            gm_fill_lane(lane, now, &lane_values);
+            gm_put_scope(out, GM_SCOPE_LANE, &lane_values);
+        }
+    return count;
+}
+
+/* ---- the reply ---- */
+
+static void gm_put_devices(struct gm_wire_out *out, struct gm_daemon *d, uint64_t now)
+{
+    gm_wire_put_str(out, "devices"), gm_wire_put_array(out, d->devices.count);
+    for (uint32_t i = 0; i < d->devices.count; i++) {
+        struct gm_stats_device device_values = {0};
+        gm_fill_device(d, &d->devices.device[i], now, &device_values);
+        gm_put_scope(out, GM_SCOPE_DEVICE, &device_values);
+    }
+}
+
+static void gm_put_ops(struct gm_wire_out *out, const struct gm_daemon *d)
+{
+    gm_wire_put_str(out, "ops"), gm_wire_put_array(out, GM_OP_COUNT);
+    for (uint32_t op = 0; op < GM_OP_COUNT; op++) {
+        struct gm_stats_op op_values;
+        gm_fill_op(d, op, &op_values);
+        gm_put_scope(out, GM_SCOPE_OP, &op_values);
+    }
+}
+
 void gm_stats_reply(struct gm_session *session, uint32_t id)
 {
     struct gm_daemon *d = session->daemon;
     const uint64_t now = gm_now_ns();
     struct gm_wire_out out;
     gm_lanes_watch(d);
-    if (!gm_conn_reserve(&session->conn, GM_STATS_BYTES_MAX, &out))
+    for (uint32_t i = 0; i < d->devices.count; i++)
+        gm_lanes_look_now(&d->devices.device[i], now);
+    const uint32_t lanes = gm_stats_lanes(session, now, NULL);
+    if (!gm_conn_reserve(&session->conn, GM_STATS_BASE + lanes * GM_STATS_LANE_BYTES, &out))
         return;
     const size_t start = gm_wire_begin_result(&out, id);
-    gm_wire_put_map(&out, 5);
+    gm_wire_put_map(&out, 6);
     gm_wire_put_str(&out, "schema"), gm_wire_put_u64(&out, GM_STATS_SCHEMA);
     struct gm_stats_daemon daemon_values = {0};
     gm_fill_daemon(d, now, &daemon_values);
     gm_wire_put_str(&out, "daemon"), gm_put_scope(&out, GM_SCOPE_DAEMON, &daemon_values);
-    gm_wire_put_str(&out, "devices"), gm_wire_put_array(&out, d->devices.count);
-    for (uint32_t i = 0; i < d->devices.count; i++) {
-        struct gm_stats_device device_values = {0};
-        gm_fill_device(d, &d->devices.device[i], now, &device_values);
-        gm_put_scope(&out, GM_SCOPE_DEVICE, &device_values);
-    }
-    gm_wire_put_str(&out, "ops"), gm_wire_put_array(&out, GM_OP_COUNT);
-    for (uint32_t op = 0; op < GM_OP_COUNT; op++) {
-        struct gm_stats_op op_values;
-        gm_fill_op(d, op, &op_values);
-        gm_put_scope(&out, GM_SCOPE_OP, &op_values);
-    }
+    gm_put_devices(&out, d, now);
+    gm_put_ops(&out, d);
+    gm_wire_put_str(&out, "lanes"), gm_wire_put_array(&out, lanes);
+    gm_stats_lanes(session, now, &out);
     gm_wire_put_str(&out, "limits"), gm_put_limits(&out, d);
     const int status = gm_wire_end(&out, start);
     assert(status == GM_OK); /* the tables are fixed, and so is the largest snapshot */

@@ -16,8 +16,9 @@ struct gm_session;
 #define GM_STATS_SCHEMA 1u
 
 struct gm_op_counters {
-    uint64_t done, failed;
+    uint64_t done, failed; /* these and the two below: jobs of sockets */
     struct gm_histo wait, run;
+    struct gm_histo lane_run; /* samples of the others */
 };
 
 struct gm_counters {

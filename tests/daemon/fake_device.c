@@ -18,6 +18,7 @@
  *   deaf           answers no ping after the first job
  *   stuck          ignores STOP                   nogpu     fails as a GPU, works as a CPU
  *   grip           lets go of a lane the second time it is asked
+ *   late           takes arenas (but staging) and lanes, and says that it ran out of time
  *   abuse          closes a lane after five refused descriptors in a row
  */
 #include <errno.h>
@@ -75,7 +76,7 @@ static int arena_add(const struct gm_control *message, int count_of_fds, const c
         return GM_ENOMEM;
     *row = *a;
     *text = "";
-    return GM_OK;
+    return is("late") && (a->flags & GM_ARENA_STAGING) == 0 ? GM_ETIMEDOUT : GM_OK;
 }
 
 static int arena_drop(uint32_t handle)
@@ -111,7 +112,7 @@ static void lane_add(const struct gm_control *message, const int *fds, int count
                                .completed = l->answered,
                                .doorbell = dup(fds[1]),
                                .wake = dup(fds[2])};
-    reply(message, GM_OK, "");
+    reply(message, is("late") ? GM_ETIMEDOUT : GM_OK, "");
 }
 
 static void lane_drop(const struct gm_control *message)

@@ -40,11 +40,13 @@ static void complete(struct fake_lane *lane, uint64_t position, uint64_t result,
     if (wait.w[2] != 0 && lane->completed > seen && write(lane->wake, &one, lane->index == 0 ? sizeof one : 1) < 0 &&
         errno != EAGAIN && errno != EPIPE)
         _exit(2);
-    if (lane->index != 0)
+    if (lane->index != 0) {
         count(status == GM_OK           ? &fake_counters->lane_done
               : status == GM_ECANCELLED ? &fake_counters->lane_cancelled
               : lane->refused != 0      ? &fake_counters->lane_rejected
                                         : &fake_counters->lane_failed);
+        gm_store_relaxed_sys_u64(&note_of(lane)->answered, lane->completed);
+    }
 }
 
 static void start(const struct fake_lane *lane, uint64_t position)
@@ -89,6 +91,10 @@ static int check(uint32_t op, uint32_t handle)
 static void take(struct fake_lane *lane, uint64_t position, uint32_t op, uint32_t arena, uint64_t n)
 {
     fake_jobs++;
+    if (is("hang")) {
+        hold(lane, position);
+        return;
+    }
     if (lane->index != 0)
         count(&fake_counters->lane_submitted);
     if (op >= GM_OP_COUNT) {
@@ -101,7 +107,7 @@ static void take(struct fake_lane *lane, uint64_t position, uint32_t op, uint32_
         return;
     }
     lane->refused = 0;
-    if (is("hang") || is("hold") || (is("deaf") && fake_jobs > 1) || (is("first") && fake_jobs == 1)) {
+    if (is("hold") || (is("deaf") && fake_jobs > 1) || (is("first") && fake_jobs == 1)) {
         if (is("hold"))
             start(lane, position);
         hold(lane, position);
@@ -116,6 +122,8 @@ static void take(struct fake_lane *lane, uint64_t position, uint32_t op, uint32_
         hold(lane, position);
         return;
     }
+    if (lane->index != 0)
+        count(&fake_counters->op_done[op]);
     complete(lane, position, n, GM_OK);
     if (is("last") && fake_jobs == 3)
         _exit(9);
@@ -126,7 +134,7 @@ static bool poll_lane(struct fake_lane *lane)
     const struct gm_desc_slot *sq = (const struct gm_desc_slot *)(const void *)(lane->memory + gm_lane_sq_offset());
     const uint64_t mask = (UINT64_C(1) << lane->log2) - 1u;
     bool any = false;
-    while (!lane->shut) {
+    while (!lane->shut && held_count < sizeof held / sizeof held[0]) {
         uint32_t words[3 * 4];
         const uint32_t lap = gm_lap(lane->head, lane->log2);
         for (uint32_t i = 0; i < 4; i++) {

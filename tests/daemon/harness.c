@@ -54,7 +54,7 @@ void daemon_spawn(struct daemon_child *child, const char *mode, const char *cons
         snprintf(child->log, sizeof child->log, "%s/log", child->folder);
         snprintf(child->once, sizeof child->once, "%s/once", child->folder);
     }
-    program_path("gridmilld", daemon_path, sizeof daemon_path);
+    program_path(child->program != NULL ? child->program : "gridmilld", daemon_path, sizeof daemon_path);
     program_path("fake_device", device_path, sizeof device_path);
     list[count++] = daemon_path;
     list[count++] = "--socket", list[count++] = child->socket;
@@ -75,6 +75,7 @@ void daemon_spawn(struct daemon_child *child, const char *mode, const char *cons
     dup2(log, STDERR_FILENO);
     setenv("FAKE_DEVICE", mode, 1);
     setenv("FAKE_DEVICE_ONCE", child->once, 1);
+    setenv("GATED_FOLDER", child->folder, 1);
     execv(daemon_path, (char *const *)(uintptr_t)list);
     _exit(127);
 }
@@ -392,7 +393,7 @@ void stats_add_up(const struct daemon_child *child)
     assert_int_equal(response_u64(&r, "devices.0.submitted"),
                      response_u64(&r, "devices.0.done") + response_u64(&r, "devices.0.failed") +
                          response_u64(&r, "devices.0.rejected") + response_u64(&r, "devices.0.cancelled") +
-                         response_u64(&r, "devices.0.queue_depth"));
+                         response_u64(&r, "devices.0.queue_depth") - response_u64(&r, "devices.0.waiting"));
     client_close(c);
 }
 

@@ -22,6 +22,7 @@
 
 struct daemon_child {
     pid_t pid;
+    const char *program; /* of the build; NULL: gridmilld */
     char folder[64], socket[96], log[96], once[96];
 };
 

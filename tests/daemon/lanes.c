@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -192,6 +193,28 @@ static void clients_leave_at_any_moment_and_nothing_stays(void **state)
     assert_int_equal(daemon_stop(&child), 0);
 }
 
+static void client_that_ended_its_side_still_gets_the_lane_that_it_asked_for(void **state)
+{
+    (void)state;
+    struct lane lane;
+    struct gm_wire_response response;
+    daemon_start(&child, "normal", NULL);
+    const pid_t device = daemon_device_pid(&child);
+    struct client *c = client_open(&child, false);
+    kill(device, SIGSTOP);
+    lane_ask(c, 0, 16);
+    assert_int_equal(shutdown(c->fd, SHUT_WR), 0);
+    stats_wait(&child, "devices.0.lanes", 1);
+    stats_wait(&child, "daemon.sessions", 2);
+    kill(device, SIGCONT);
+    assert_int_equal(lane_receive(c, &lane), GM_OK);
+    assert_false(client_receive(c, &response)); /* and then the end, which takes the lane along */
+    stats_wait(&child, "devices.0.lanes", 0);
+    lane_unmap(&lane);
+    client_close(c);
+    assert_int_equal(daemon_stop(&child), 0);
+}
+
 static void descriptors_of_a_client_that_does_not_read_are_closed(void **state)
 {
     (void)state;
@@ -217,6 +240,34 @@ static void lane_that_the_device_refuses_is_an_error_and_costs_nothing(void **st
     for (int i = 0; i < 20; i++)
         assert_int_equal(lane_open(c, 0, 0, &lane), GM_ESYSTEM);
     assert_int_equal(stats_u64(&child, "devices.0.lanes"), 0);
+    client_close(c);
+    stats_wait(&child, "daemon.fds", fds);
+    assert_int_equal(daemon_stop(&child), 0);
+}
+
+/* What a device took too late it still has: its places are not given to others before it has let go of them. */
+static void memory_that_the_device_takes_too_late_is_taken_back(void **state)
+{
+    (void)state;
+    struct lane lane;
+    struct gm_wire_response response;
+    daemon_start(&child, "late", NULL);
+    const uint64_t fds = stats_u64(&child, "daemon.fds");
+    struct client *c = client_open(&child, false);
+    for (int i = 0; i < 20; i++) {
+        assert_int_equal(lane_open(c, 0, 0, &lane), GM_ETIMEDOUT);
+        stats_wait(&child, "devices.0.lanes", 0);
+    }
+    /* Every place is used again. */
+    for (uint32_t i = 0; i < GM_ARENAS_MAX + 20u; i++) {
+        struct gm_wire_request create = request_of(GM_METHOD_ARENA_CREATE);
+        create.u.arena_create.bytes = 4096;
+        create.u.arena_create.device_memory = i % 2 != 0;
+        client_call(c, &create, &response);
+        assert_true(response.failed);
+        assert_int_equal(response.problem.code, GM_ETIMEDOUT);
+    }
+    stats_wait(&child, "daemon.arenas", 0);
     client_close(c);
     stats_wait(&child, "daemon.fds", fds);
     assert_int_equal(daemon_stop(&child), 0);
@@ -431,8 +482,10 @@ int main(void)
         CASE(who_may_have_which_lane),
         CASE(all_lanes_of_a_device_may_be_in_use_and_no_more),
         CASE(clients_leave_at_any_moment_and_nothing_stays),
+        CASE(client_that_ended_its_side_still_gets_the_lane_that_it_asked_for),
         CASE(descriptors_of_a_client_that_does_not_read_are_closed),
         CASE(lane_that_the_device_refuses_is_an_error_and_costs_nothing),
+        CASE(memory_that_the_device_takes_too_late_is_taken_back),
         CASE(lane_that_the_device_does_not_let_go_is_asked_for_again),
         CASE(job_of_a_lane_is_cancelled_by_its_position),
         CASE(abused_lane_is_closed_with_its_reason_and_counted),
