@@ -262,6 +262,9 @@ def figures(daemon):
     assert "\x1b" not in table
     for figure in stats["daemon"]:
         assert f"\n  {figure} " in table, figure
+    lanes = text("stats", "--lanes").splitlines()
+    assert "lanes" not in table.splitlines() and lanes[lanes.index("lanes") + 1].split()[:2] == ["device", "lane"]
+    assert isinstance(stats["lanes"], list)
     line = text("ping", "-c", "100")
     assert line.startswith("100 round trips: min "), line
     device = stats["devices"][0]["pid"]

@@ -81,8 +81,8 @@ static void facts(struct gm_figures *figures, const struct gm_bed *bed)
 #ifdef GM_BED_CUDA
     gm_peers_driver(text, sizeof text);
     gm_figures_fact(figures, "driver", text);
-    snprintf(text, sizeof text, "%d x %d threads an SM, %d registers", GM_CUDA_BLOCKS_PER_SM, GM_CUDA_THREADS,
-             GM_CUDA_REGISTERS);
+    snprintf(text, sizeof text, "%d x %d threads an SM, %d registers, %d lookers", GM_CUDA_BLOCKS_PER_SM,
+             GM_CUDA_THREADS, GM_CUDA_REGISTERS, GM_CUDA_LOOKERS);
     gm_figures_fact(figures, "shape", strcmp(bed->backend->name, "cuda") == 0 ? text : "threads");
 #endif
     gm_figures_fact(figures, "source_id", GM_SOURCE_ID);

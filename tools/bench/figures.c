@@ -66,13 +66,20 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The smallest sample that at least this share of them does not exceed. */
-static double percentile_us(const struct gm_samples *samples, double share)
+uint64_t gm_samples_at(struct gm_samples *samples, double share)
 {
     size_t at = (size_t)(share * (double)samples->count);
+    if (samples->count == 0)
+        return 0;
+    qsort(samples->ns, samples->count, sizeof *samples->ns, by_value);
     if (at >= samples->count)
         at = samples->count - 1u;
-    return (double)samples->ns[at] / 1e3;
+    return samples->ns[at];
+}
+
+static double percentile_us(struct gm_samples *samples, double share)
+{
+    return (double)gm_samples_at(samples, share) / 1e3;
 }
 
 void gm_figures_latency(struct gm_figures *figures, const char *name, const char *what, struct gm_samples *samples)
@@ -81,7 +88,6 @@ void gm_figures_latency(struct gm_figures *figures, const char *name, const char
         gm_figures_skipped(figures, name, "no samples");
         return;
     }
-    qsort(samples->ns, samples->count, sizeof *samples->ns, by_value);
     const double p50 = percentile_us(samples, 0.5), p99 = percentile_us(samples, 0.99);
     const double p999 = percentile_us(samples, 0.999), most = percentile_us(samples, 1.0);
     figure_begin(figures, name);

@@ -36,6 +36,9 @@ static inline void gm_samples_add(struct gm_samples *samples, uint64_t ns)
         samples->ns[samples->count++] = ns;
 }
 
+/* Sorts the samples. The smallest one that at least this share of them does not exceed; 0 when there are none. */
+uint64_t gm_samples_at(struct gm_samples *samples, double share);
+
 void gm_figures_begin(struct gm_figures *figures, FILE *to, bool json, const char *program);
 /* Facts come before the first figure. */
 void gm_figures_fact(struct gm_figures *figures, const char *key, const char *value);

@@ -3,36 +3,29 @@
  * See peers.h. The echo is the floor of any round trip over mapped memory: one thread, one word there, one 16-byte
  * answer back. Launches are timed from the call to the end of the stream's synchronisation, as a program sees them.
  */
-#include "peers.h"
+#include "peers.cuh"
 
-#include <cub/cub.cuh>
-#include <cuda_runtime.h>
-#include <stdlib.h>
+#include <errno.h>
+#include <signal.h>
+#include <spawn.h>
 #include <string.h>
-#include <time.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "atomic.h"
+#include "echo.h"
 
-static uint64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
+#define GIVE_UP_NS UINT64_C(30000000000)
+#define BURST      1000u /* launches before a synchronisation */
 
-static int failed(struct gm_peers *peers, const char *what, cudaError_t error)
-{
-    snprintf(peers->text, sizeof peers->text, "%s: %s", what, cudaGetErrorString(error));
-    return -1;
-}
+extern char **environ;
 
 /* ---- echo ---- */
 
-#define ECHO_STOP 0xffffffffu
-
 static __global__ void echo(const uint32_t *in, struct gm_granule *out)
 {
-    for (uint32_t last = 0; last != ECHO_STOP;) {
+    for (uint32_t last = 0; last != GM_ECHO_STOP;) {
         const uint32_t v = gm_load_relaxed_sys_u32(in);
         if (v == last)
             continue;
@@ -42,71 +35,131 @@ static __global__ void echo(const uint32_t *in, struct gm_granule *out)
     }
 }
 
-static int run_echo(struct gm_peers *peers, cudaStream_t stream, struct gm_figures *figures, struct gm_samples *samples)
+/* Over memory of this process. */
+static int run_echo(struct gm_peers *peers, struct gm_peers_place *place, struct gm_figures *figures)
 {
-    uint32_t *host = NULL, *device = NULL;
-    const uint64_t give_up_ns = UINT64_C(30000000000);
-    cudaError_t error = cudaHostAlloc((void **)&host, 4096, cudaHostAllocMapped);
+    struct gm_echo *host = NULL, *device = NULL;
+    cudaError_t error = cudaHostAlloc((void **)&host, GM_ECHO_PAGE, cudaHostAllocMapped);
     if (error != cudaSuccess)
-        return failed(peers, "echo: mapped memory", error);
-    memset(host, 0, 4096);
+        return gm_peers_failed(peers, "echo: mapped memory", error);
+    memset((void *)host, 0, GM_ECHO_PAGE);
     error = cudaHostGetDevicePointer((void **)&device, host, 0);
     if (error != cudaSuccess)
-        return failed(peers, "echo: address", error);
-    uint32_t *in = host, *out = host + 256;
-    echo<<<1, 1, 0, stream>>>(device, (struct gm_granule *)(device + 256));
-    const uint64_t start = now_ns();
+        return gm_peers_failed(peers, "echo: address", error);
+    echo<<<1, 1, 0, place->stream>>>(&device->word, &device->answer);
+    const uint64_t start = gm_peers_now_ns();
     bool answered = true;
-    for (uint32_t k = 1; k <= peers->samples + 2000u && answered; k++) {
-        const uint64_t begin = now_ns();
-        gm_store_relaxed_sys_u32(in, k);
-        for (uint32_t look = 1; gm_load_relaxed_sys_u32(out) != k && answered; look++)
+    for (uint32_t k = 1; k <= peers->samples + GM_ECHO_WARM_UP && answered; k++) {
+        const uint64_t begin = gm_peers_now_ns();
+        gm_store_relaxed_sys_u32(&host->word, k);
+        for (uint32_t look = 1; gm_load_relaxed_sys_u32(&host->answer.w[0]) != k && answered; look++)
             if (look % (1u << 20) == 0)
-                answered = now_ns() - start < give_up_ns;
-        if (k > 2000u)
-            gm_samples_add(samples, now_ns() - begin);
+                answered = gm_peers_now_ns() - start < GIVE_UP_NS;
+        if (k > GM_ECHO_WARM_UP)
+            gm_samples_add(&place->samples, gm_peers_now_ns() - begin);
     }
-    gm_store_relaxed_sys_u32(in, ECHO_STOP);
-    error = cudaStreamSynchronize(stream);
+    gm_store_relaxed_sys_u32(&host->word, GM_ECHO_STOP);
+    error = cudaStreamSynchronize(place->stream);
     (void)cudaFreeHost(host);
     if (error != cudaSuccess || !answered)
-        return failed(peers, "echo: the kernel did not answer", error);
-    gm_figures_latency(figures, "peer_echo", "bare echo kernel over mapped memory, round trip", samples);
+        return gm_peers_failed(peers, "echo: the kernel did not answer", error);
+    gm_figures_latency(figures, "peer_echo", "bare echo kernel over mapped memory, round trip", &place->samples);
     return 0;
+}
+
+/* The client in a process of its own; whether it ended well in time. */
+static bool run_client(const char *client, int fd)
+{
+    char number[16], flag[] = GM_ECHO_FLAG;
+    char *const argv[] = {(char *)client, flag, number, NULL};
+    const uint64_t start = gm_peers_now_ns();
+    int status = -1;
+    pid_t pid;
+    snprintf(number, sizeof number, "%d", fd);
+    if (posix_spawn(&pid, client, NULL, NULL, argv, environ) != 0)
+        return false;
+    while (waitpid(pid, &status, WNOHANG) == 0) {
+        if (gm_peers_now_ns() - start > GIVE_UP_NS) {
+            kill(pid, SIGKILL);
+            (void)waitpid(pid, &status, 0);
+            return false;
+        }
+        usleep(1000);
+    }
+    return status == 0;
+}
+
+/* With the memory mapped: registers its first page, which is all that the kernel sees. */
+static int echo_with(struct gm_peers *peers, struct gm_peers_place *place, struct gm_echo *host, const char *client,
+                     int fd)
+{
+    struct gm_echo *device = NULL;
+    cudaError_t error = cudaHostRegister(host, GM_ECHO_PAGE, cudaHostRegisterMapped);
+    if (error != cudaSuccess)
+        return gm_peers_failed(peers, "echo of a process: registering its memory", error);
+    error = cudaHostGetDevicePointer((void **)&device, host, 0);
+    if (error == cudaSuccess) {
+        echo<<<1, 1, 0, place->stream>>>(&device->word, &device->answer);
+        error = cudaGetLastError();
+    }
+    bool answered = false;
+    if (error == cudaSuccess) {
+        answered = run_client(client, fd);
+        gm_store_relaxed_sys_u32(&host->word, GM_ECHO_STOP);
+        error = cudaStreamSynchronize(place->stream);
+    }
+    (void)cudaHostUnregister(host);
+    if (error != cudaSuccess)
+        return gm_peers_failed(peers, "echo of a process", error);
+    if (answered)
+        return 0;
+    snprintf(peers->text, sizeof peers->text, "echo of a process: %.100s failed", client);
+    return -1;
+}
+
+extern "C" int gm_peers_echo_process(struct gm_peers *peers, struct gm_figures *figures, const char *client)
+{
+    const size_t bytes = sizeof(struct gm_echo) + peers->samples * sizeof(uint64_t);
+    struct gm_peers_place place;
+    if (gm_peers_open(peers, &place) != 0)
+        return -1;
+    const int fd = memfd_create("echo", 0); /* inherited by the client */
+    void *memory = fd >= 0 && ftruncate(fd, (off_t)bytes) == 0
+                       ? mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0)
+                       : MAP_FAILED;
+    int status = -1;
+    if (memory == MAP_FAILED) {
+        snprintf(peers->text, sizeof peers->text, "echo of a process: %s", strerror(errno));
+    } else {
+        struct gm_echo *host = (struct gm_echo *)memory;
+        host->count = peers->samples;
+        status = echo_with(peers, &place, host, client, fd);
+        for (size_t i = 0; status == 0 && i < peers->samples; i++)
+            gm_samples_add(&place.samples, host->ns[i]);
+        if (status == 0)
+            gm_figures_latency(figures, "peer_echo_process",
+                               "bare echo kernel, client process without CUDA, round trip", &place.samples);
+        munmap(memory, bytes);
+    }
+    if (fd >= 0)
+        close(fd);
+    gm_peers_close(&place);
+    return status;
 }
 
 /* ---- launches ---- */
 
 static __global__ void empty(void) {}
 
-/* Times call() and the synchronisation after it. */
-template <class Call>
-static int timed(struct gm_peers *peers, cudaStream_t stream, struct gm_figures *figures, struct gm_samples *samples,
-                 const char *name, const char *what, size_t count, Call call)
-{
-    for (size_t i = 0; i < count + count / 10u + 10u; i++) {
-        const uint64_t begin = now_ns();
-        cudaError_t error = call();
-        if (error == cudaSuccess)
-            error = cudaStreamSynchronize(stream);
-        const uint64_t end = now_ns();
-        if (error != cudaSuccess)
-            return failed(peers, what, error);
-        if (i >= count / 10u + 10u)
-            gm_samples_add(samples, end - begin);
-    }
-    gm_figures_latency(figures, name, what, samples);
-    return 0;
-}
-
-static int run_launches(struct gm_peers *peers, cudaStream_t stream, struct gm_figures *figures,
-                        struct gm_samples *samples)
+static int run_launches(struct gm_peers *peers, struct gm_peers_place *place, struct gm_figures *figures)
 {
     const size_t count = peers->samples / 10u + 100u;
-    int status = timed(peers, stream, figures, samples, "peer_launch", "empty kernel, launch + sync", count, [&] {
-        empty<<<1, 1, 0, stream>>>();
-        return cudaGetLastError();
-    });
+    cudaStream_t stream = place->stream;
+    int status = gm_peers_timed(peers, place, figures, "peer_launch", "empty kernel, launch + sync", count, 0,
+                                [&](size_t) {
+                                    empty<<<1, 1, 0, stream>>>();
+                                    return cudaGetLastError();
+                                });
     if (status != 0)
         return status;
     cudaGraph_t graph;
@@ -119,121 +172,46 @@ static int run_launches(struct gm_peers *peers, cudaStream_t stream, struct gm_f
     if (error == cudaSuccess)
         error = cudaGraphInstantiate(&exec, graph, 0);
     if (error != cudaSuccess)
-        return failed(peers, "graph", error);
-    status = timed(peers, stream, figures, samples, "peer_graph", "graph of one empty kernel, launch + sync", count,
-                   [&] { return cudaGraphLaunch(exec, stream); });
+        return gm_peers_failed(peers, "graph", error);
+    status = gm_peers_timed(peers, place, figures, "peer_graph", "graph of one empty kernel, launch + sync", count, 0,
+                            [&](size_t) { return cudaGraphLaunch(exec, stream); });
     (void)cudaGraphExecDestroy(exec);
     (void)cudaGraphDestroy(graph);
     return status;
 }
 
-/* ---- CUB ---- */
-
-static __global__ void fill(uint32_t *p, size_t n)
+extern "C" int gm_peers_floor(struct gm_peers *peers, struct gm_figures *figures)
 {
-    for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < n; i += (size_t)gridDim.x * blockDim.x)
-        p[i] = (uint32_t)((i + 1u) * 0x9E3779B97F4A7C15ull >> 32);
-}
-
-/* Floats of ordinary size for the sums. */
-static __global__ void fill_f32(float *p, size_t n)
-{
-    for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < n; i += (size_t)gridDim.x * blockDim.x)
-        p[i] = (float)((uint32_t)((i + 1u) * 0x9E3779B97F4A7C15ull >> 40)) / 16777216.0f;
-}
-
-struct cub_memory {
-    void *in, *out, *scratch;
-    size_t scratch_bytes;
-};
-
-static int run_sum(struct gm_peers *peers, cudaStream_t stream, struct gm_figures *figures, struct gm_samples *samples,
-                   const struct cub_memory *m, unsigned log2, size_t count)
-{
-    char name[32], what[64];
-    const int n = 1 << log2;
-    snprintf(name, sizeof name, "peer_cub_sum_%u", log2);
-    snprintf(what, sizeof what, "CUB DeviceReduce::Sum of 2^%u f32, launch + sync", log2);
-    return timed(peers, stream, figures, samples, name, what, count, [&] {
-        size_t bytes = m->scratch_bytes;
-        return cub::DeviceReduce::Sum(m->scratch, bytes, (const float *)m->in, (float *)m->out, n, stream);
-    });
-}
-
-static int run_sort(struct gm_peers *peers, cudaStream_t stream, struct gm_figures *figures,
-                    struct gm_samples *samples, const struct cub_memory *m, unsigned log2, size_t count)
-{
-    char name[32], what[64];
-    const int n = 1 << log2;
-    snprintf(name, sizeof name, "peer_cub_sort_%u", log2);
-    snprintf(what, sizeof what, "CUB DeviceRadixSort::SortKeys of 2^%u u32, launch + sync", log2);
-    return timed(peers, stream, figures, samples, name, what, count, [&] {
-        size_t bytes = m->scratch_bytes;
-        return cub::DeviceRadixSort::SortKeys(m->scratch, bytes, (const uint32_t *)m->in, (uint32_t *)m->out, n, 0, 32,
-                                              stream);
-    });
-}
-
-static int run_histogram(struct gm_peers *peers, cudaStream_t stream, struct gm_figures *figures,
-                         struct gm_samples *samples, const struct cub_memory *m, size_t count)
-{
-    return timed(peers, stream, figures, samples, "peer_cub_histogram_20",
-                 "CUB HistogramEven of 2^20 u8 in 256 bins, launch + sync", count, [&] {
-                     size_t bytes = m->scratch_bytes;
-                     return cub::DeviceHistogram::HistogramEven(m->scratch, bytes, (const unsigned char *)m->in,
-                                                                (int *)m->out, 257, 0, 256, 1 << 20, stream);
-                 });
-}
-
-static int run_cub(struct gm_peers *peers, cudaStream_t stream, struct gm_figures *figures, struct gm_samples *samples)
-{
-    struct cub_memory m = {NULL, NULL, NULL, (size_t)64 << 20};
-    const size_t most = (size_t)1 << 26, few = peers->samples / 100u + 50u;
-    cudaError_t error = cudaMalloc(&m.in, most);
-    if (error == cudaSuccess)
-        error = cudaMalloc(&m.out, most);
-    if (error == cudaSuccess)
-        error = cudaMalloc(&m.scratch, m.scratch_bytes);
-    if (error != cudaSuccess)
-        return failed(peers, "CUB: device memory", error);
-    fill_f32<<<256, 256, 0, stream>>>((float *)m.in, most / 4u);
-    int status = run_sum(peers, stream, figures, samples, &m, 14, few * 5u);
+    struct gm_peers_place place;
+    if (gm_peers_open(peers, &place) != 0)
+        return -1;
+    int status = run_echo(peers, &place, figures);
     if (status == 0)
-        status = run_sum(peers, stream, figures, samples, &m, 20, few * 2u);
-    if (status == 0)
-        status = run_sum(peers, stream, figures, samples, &m, 24, few / 4u + 10u);
-    fill<<<256, 256, 0, stream>>>((uint32_t *)m.in, most / 4u);
-    if (status == 0)
-        status = run_sort(peers, stream, figures, samples, &m, 10, few);
-    if (status == 0)
-        status = run_sort(peers, stream, figures, samples, &m, 16, few);
-    if (status == 0)
-        status = run_sort(peers, stream, figures, samples, &m, 20, few);
-    if (status == 0)
-        status = run_histogram(peers, stream, figures, samples, &m, few);
-    (void)cudaFree(m.in);
-    (void)cudaFree(m.out);
-    (void)cudaFree(m.scratch);
+        status = run_launches(peers, &place, figures);
+    gm_peers_close(&place);
     return status;
 }
 
-extern "C" int gm_peers_run(struct gm_peers *peers, struct gm_figures *figures)
+extern "C" int gm_peers_rate(struct gm_peers *peers, struct gm_figures *figures)
 {
-    struct gm_samples samples;
-    cudaStream_t stream;
-    cudaError_t error = cudaSetDevice(peers->device);
-    if (error == cudaSuccess)
-        error = cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
+    struct gm_peers_place place;
+    if (gm_peers_open(peers, &place) != 0)
+        return -1;
+    const size_t bursts = peers->samples / (2u * BURST) + 1u;
+    cudaError_t error = cudaSuccess;
+    const uint64_t begin = gm_peers_now_ns();
+    for (size_t b = 0; b < bursts && error == cudaSuccess; b++) {
+        for (uint32_t i = 0; i < BURST; i++)
+            empty<<<1, 1, 0, place.stream>>>();
+        error = cudaGetLastError();
+        if (error == cudaSuccess)
+            error = cudaStreamSynchronize(place.stream);
+    }
+    const double spent_s = (double)(gm_peers_now_ns() - begin) / 1e9;
+    gm_peers_close(&place);
     if (error != cudaSuccess)
-        return failed(peers, "GPU", error);
-    if (!gm_samples_make(&samples, peers->samples))
-        return failed(peers, "samples", cudaErrorMemoryAllocation);
-    int status = run_echo(peers, stream, figures, &samples);
-    if (status == 0)
-        status = run_launches(peers, stream, figures, &samples);
-    if (status == 0)
-        status = run_cub(peers, stream, figures, &samples);
-    gm_samples_free(&samples);
-    (void)cudaStreamDestroy(stream);
-    return status;
+        return gm_peers_failed(peers, "launches in a row", error);
+    gm_figures_value(figures, "peer_launch_rate", "empty kernels a second, launched back to back by one thread", "1/s",
+                     (double)(bursts * BURST) / spent_s);
+    return 0;
 }

@@ -18,7 +18,24 @@ struct gm_peers {
     char text[160];  /* of the failure */
 };
 
-/* 0, or -1 and a text. */
+/* Each: 0, or -1 and a text. */
+
+/* The echo, and launches with their synchronisation. */
+int gm_peers_floor(struct gm_peers *peers, struct gm_figures *figures);
+/* The echo with a client in another process, which has no CUDA: client is bench_lanes. */
+int gm_peers_echo_process(struct gm_peers *peers, struct gm_figures *figures, const char *client);
+/* Launches a second, back to back. */
+int gm_peers_rate(struct gm_peers *peers, struct gm_figures *figures);
+
+/* ---- peers_sums.cu ---- */
+
+/* CUB's sums of 2^10, 2^12 ... 2^log2 f32, whose inputs are taken in turn from so much memory. */
+int gm_peers_sums(struct gm_peers *peers, struct gm_figures *figures, unsigned log2, uint64_t rotated_bytes,
+                  uint64_t budget_ns);
+
+/* ---- peers_cub.cu ---- */
+
+/* The floor, and CUB's sums, sorts and histogram of the sizes that bench_device has. */
 int gm_peers_run(struct gm_peers *peers, struct gm_figures *figures);
 
 /* ---- neighbour.cu ---- */

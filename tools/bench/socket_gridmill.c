@@ -24,14 +24,20 @@ static bool fail(struct gm_socket_bench *bench, const char *what, const struct g
     return false;
 }
 
-static struct gm_client *connect_to(struct gm_socket_bench *bench, const char *socket)
+/* Without lanes: it is the socket that is measured. */
+static struct gm_client *connect_waiting(struct gm_socket_bench *bench, const char *socket, enum gm_wait_strategy wait)
 {
-    const struct gm_options options = {.socket = socket, .name = "bench"};
+    const struct gm_options options = {.socket = socket, .name = "bench", .lane_slots = GM_NO_LANE, .wait = wait};
     struct gm_client *client = NULL;
     struct gm_failure failure;
     if (gm_open(&options, &client, &failure) != GM_OK)
         (void)fail(bench, "connect", &failure);
     return client;
+}
+
+static struct gm_client *connect_to(struct gm_socket_bench *bench, const char *socket)
+{
+    return connect_waiting(bench, socket, GM_WAIT_SPIN_THEN_SLEEP);
 }
 
 /* Until the daemon answers a job. */
@@ -194,22 +200,41 @@ static void idle(struct gm_socket_bench *bench, const struct gm_server_process *
                      gm_process_maps(server->pid, "libcuda"));
 }
 
+/* No-op jobs of clients that wait in every way. */
+static bool waits(struct gm_socket_bench *bench, const char *socket)
+{
+    static const struct {
+        enum gm_wait_strategy wait;
+        const char *name, *what;
+    } rows[] = {{GM_WAIT_SPIN_THEN_SLEEP, "socket_nop", "socket: no-op, round trip of one client"},
+                {GM_WAIT_SPIN, "socket_nop_spin", "socket: the same, by a client that spins"},
+                {GM_WAIT_EVENT, "socket_nop_sleep", "socket: the same, by a client that sleeps"}};
+    const struct gm_request nop = gm_request("nop", GM_NO_ELEMENT, 0);
+    bool good = true;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0] && good; i++) {
+        struct gm_client *client = connect_waiting(bench, socket, rows[i].wait);
+        good = client && round_trips(bench, client, &nop, 0, rows[i].name, rows[i].what);
+        gm_close(client);
+    }
+    return good;
+}
+
 static bool measure(struct gm_socket_bench *bench, struct gm_server_process *server)
 {
     float numbers[NUMBERS];
     double expected = 0;
+    if (!waits(bench, server->socket))
+        return false;
     for (uint32_t i = 0; i < NUMBERS; i++) {
         numbers[i] = (float)(i * 37u % 1000u) / 8.0f;
         expected += (double)numbers[i];
     }
-    const struct gm_request nop = gm_request("nop", GM_NO_ELEMENT, 0);
     struct gm_request sum = gm_request("sum", GM_F32, NUMBERS);
     sum.in[0] = gm_in_memory(numbers, sizeof numbers);
     struct gm_client *client = connect_to(bench, server->socket);
     if (!client)
         return false;
-    const bool good = round_trips(bench, client, &nop, 0, "socket_nop", "socket: no-op, round trip of one client") &&
-                      round_trips(bench, client, &sum, expected, "socket_sum_10",
+    const bool good = round_trips(bench, client, &sum, expected, "socket_sum_10",
                                   "socket: sum of 2^10 f32 in the message, round trip");
     gm_close(client);
     if (!good || !rates(bench, server->socket))
