@@ -43,7 +43,7 @@ static void take_device(const msgpack_object *map, struct figures *f, uint32_t i
     f->device[i].failed = number(map, "failed");
     f->device[i].rejected = number(map, "rejected");
     f->device[i].cancelled = number(map, "cancelled");
-    f->device[i].depth = number(map, "queue_depth");
+    f->device[i].depth = number(map, "queue_depth") - number(map, "waiting"); /* not yet submitted */
     f->device[i].pid = number(map, "pid");
     f->device[i].lanes = number(map, "lanes");
     text(map, "state", f->device[i].state, sizeof f->device[i].state);

@@ -145,23 +145,6 @@ static void start_honest(struct runner *r, uint32_t slot)
 
 /* ---- The runner ---- */
 
-/* Jobs of one client that write to the same memory race with each other. That is its own business, as is everything
- * that it does to the memory while they run. */
-static void suppress_races(const struct runner *r)
-{
-    char path[100], options[300];
-    const char *const old = getenv("TSAN_OPTIONS");
-
-    snprintf(path, sizeof path, "%s/races", r->daemon.folder);
-    FILE *const file = fopen(path, "w");
-    if (file == NULL)
-        complain(r->world, "cannot write %s", path);
-    fputs("race:/device/ops/\n", file);
-    fclose(file);
-    snprintf(options, sizeof options, "%s:suppressions=%s", old != NULL ? old : "", path);
-    setenv("TSAN_OPTIONS", options, 1);
-}
-
 struct crowd {
     pid_t hostile[HOSTILE_MAX];
     uint32_t progress[HONEST_MAX];
@@ -274,7 +257,6 @@ static _Noreturn void run_hostile(struct world *world, const struct options *o)
     r->world = world;
     daemon_init(&r->daemon);
     snprintf(world->socket, sizeof world->socket, "%s", r->daemon.socket);
-    suppress_races(r);
     runner_start_daemon(r);
     for (uint32_t i = 0; i < o->honest; i++) {
         start_honest(r, i);

@@ -336,7 +336,6 @@ static void client_that_does_not_read_is_bounded_and_disconnected(void **state)
     const struct gm_wire_request request = {.id = 9, .method = GM_METHOD_STATS};
     const struct frame frame = raw_encode(&request);
     const int fd = raw_session(d);
-    uint64_t worst_ms = 0;
 
     const uint64_t before = stat_of(client, "daemon.rss_bytes"), end_ms = now_ms() + 60000;
     /* Some kilobytes per answer: thousands of requests go over any bound. */
@@ -344,15 +343,11 @@ static void client_that_does_not_read_is_bounded_and_disconnected(void **state)
         for (int i = 0; i < 100; i++)
             if (send(fd, frame.bytes, frame.size, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
                 break;
-        const uint64_t start_ms = now_ms();
         assert_int_equal(GM_OK, gm_ping(client, in_ms(20000)));
-        if (now_ms() - start_ms > worst_ms)
-            worst_ms = now_ms() - start_ms;
         if (!SANITIZED)
             assert_true(stat_of(client, "daemon.rss_bytes") < before + 4u * GM_OUTPUT_BYTES_MAX);
     }
     assert_int_equal(1, stat_of(client, "daemon.slow_readers"));
-    assert_true(worst_ms < 5000);
     close(fd);
     wait_for_stat(client, "daemon.sessions", 1, 10000);
     free(frame.bytes);

@@ -215,7 +215,7 @@ static void client_that_does_not_read_cannot_spoil_the_stop(void **state)
     assert_int_equal(GM_OK, gm_ping(client, in_ms(20000)));
     gm_close(client);
     kill(d->pid, SIGTERM);
-    const int status = daemon_wait(d, 15000);
+    const int status = daemon_wait(d, GM_DRAIN_MS_DEFAULT - 5000u); /* it did not wait for its deadline */
     close(fd);
     assert_int_equal(0, status);
     daemon_start(d);

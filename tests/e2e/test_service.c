@@ -30,18 +30,18 @@ static void assert_books_balance(struct gm_client *client)
                                     depth);
 }
 
-/* The fastest of some answers, so that a busy machine is not taken for a slow daemon. */
-static uint64_t fastest_stats_ms(struct gm_client *client)
+/* One answer in time is enough: a machine may be busy for a while, a daemon that waits for a device is so for ever. */
+static bool stats_answer_within(struct gm_client *client, uint64_t ms)
 {
-    uint64_t best = UINT64_MAX;
+    const uint64_t end_ms = now_ms() + 20000;
+    bool quick = false;
 
-    for (int i = 0; i < 5; i++) {
+    while (!quick && now_ms() < end_ms) {
         const uint64_t start_ms = now_ms();
         (void)stat_of(client, "daemon.healthy");
-        if (now_ms() - start_ms < best)
-            best = now_ms() - start_ms;
+        quick = now_ms() - start_ms < ms;
     }
-    return best;
+    return quick;
 }
 
 static void stats_answer_while_the_device_is_frozen_and_the_queue_is_full(void **state)
@@ -60,7 +60,7 @@ static void stats_answer_while_the_device_is_frozen_and_the_queue_is_full(void *
     while (gm_events(client) & POLLOUT)
         assert_int_equal(GM_OK, gm_poll(client));
     wait_for_stat(watcher, "devices.0.queue_depth", GM_PENDING_JOBS, 20000);
-    assert_true(fastest_stats_ms(watcher) < 100);
+    assert_true(stats_answer_within(watcher, 100));
     assert_books_balance(watcher);
     sleep_ms(20);
     assert_true(stat_of(watcher, "devices.0.oldest_ms") >= 20);
@@ -366,26 +366,39 @@ static void frozen_device_is_unhealthy_and_then_replaced(void **state)
     gm_close(client);
 }
 
+/* False: it is out of service. */
+static bool comes_back(struct gm_client *client, uint64_t restarts)
+{
+    const uint64_t end_ms = now_ms() + 60000;
+    char state[STAT_TEXT_BYTES];
+
+    for (;;) {
+        stat_text(client, "devices.0.state", state);
+        if (strcmp(state, "lost") == 0)
+            return false;
+        if (stat_of(client, "devices.0.restarts") == restarts && stat_of(client, "daemon.healthy") == 1)
+            return true;
+        if (now_ms() > end_ms)
+            fail_msg("the device is %s after %u losses", state, (uint32_t)restarts);
+        sleep_ms(2);
+    }
+}
+
 static void device_that_keeps_failing_is_taken_out_of_service(void **state)
 {
     struct daemon *const d = *state;
     struct gm_client *const client = daemon_open(d);
+    const uint64_t start_ms = now_ms();
+    uint32_t kills = 0;
     char text[STAT_TEXT_BYTES];
 
-    for (uint32_t i = 1;; i++) {
-        assert_true(i <= GM_RESTARTS_MAX);
+    /* On a slow machine the first of them may be out of the window when the last one comes. */
+    do {
         kill(device_pid(client), SIGKILL);
-        if (i == GM_RESTARTS_MAX)
-            break;
-        wait_for_stat(client, "devices.0.restarts", i, 60000);
-        wait_for_stat(client, "daemon.healthy", 1, 60000);
-    }
-    for (const uint64_t end = in_ms(60000);;) {
-        stat_text(client, "devices.0.state", text);
-        if (strcmp(text, "lost") == 0)
-            break;
-        assert_true(gm_now_ns() < end);
-    }
+        kills++;
+    } while (comes_back(client, kills));
+    assert_true(kills >= GM_RESTARTS_MAX);
+    assert_true(kills == GM_RESTARTS_MAX || now_ms() - start_ms > GM_RESTART_WINDOW_MS);
     stat_text(client, "devices.0.reason", text);
     assert_true(text[0] != '\0');
     assert_int_equal(0, stat_of(client, "daemon.healthy"));

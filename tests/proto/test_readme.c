@@ -78,8 +78,8 @@ static void shapes(void)
 
 static void stats(void)
 {
-    enum { DAEMON, DEVICE, OP };
-    static const char *const scopes[] = {"daemon", "devices", "ops"};
+    enum { DAEMON, DEVICE, OP, LANE };
+    static const char *const scopes[] = {"daemon", "devices", "ops", "lanes"};
     line("| map | key | kind | unit | meaning |");
     line("|---|---|---|---|---|");
 #define COUNTER "counter"

@@ -15,13 +15,14 @@ static void print_help(void)
     fputs("usage: gridmill stats [OPTION...]\n\n"
           "Prints one snapshot of the daemon and its devices. The exit code is 0 when all are healthy, 4 when the\n"
           "daemon answers but is not healthy, 3 when it cannot be reached.\n\n"
-          "      --json          print JSON\n" COMMON_HELP,
+          "      --lanes         print a table of lanes too: yours, or all of them for root and on the admin socket\n"
+          "      --json          print JSON, with the lanes\n" COMMON_HELP,
           stdout);
 }
 
-enum { OPTION_JSON = OPTION_FIRST };
+enum { OPTION_JSON = OPTION_FIRST, OPTION_LANES };
 
-enum scope { SCOPE_DAEMON, SCOPE_DEVICE, SCOPE_OP };
+enum scope { SCOPE_DAEMON, SCOPE_DEVICE, SCOPE_OP, SCOPE_LANE };
 enum kind { KIND_COUNTER, KIND_GAUGE, KIND_TEXT, KIND_HISTOGRAM };
 
 struct stat_row {
@@ -158,12 +159,31 @@ static size_t op_cells(struct table *table, const msgpack_object_map *op, bool h
     return column;
 }
 
+/* Of which jobs the times are: without this line they would look like those of all. */
+static void print_covered(const msgpack_object_array *ops)
+{
+    uint64_t done = 0, timed = 0, sampled = 0, value;
+
+    for (uint32_t i = 0; i < ops->size; i++) {
+        if (ops->ptr[i].type != MSGPACK_OBJECT_MAP)
+            continue;
+        const msgpack_object_map *const op = &ops->ptr[i].via.map;
+        done += reply_u64(op, "done", &value) ? value : 0;
+        timed += reply_u64(reply_map(op, "run"), "count", &value) ? value : 0;
+        sampled += reply_u64(reply_map(op, "lane_run"), "count", &value) ? value : 0;
+    }
+    const uint64_t lanes = done > timed ? done - timed : 0;
+    printf("  wait and run are of the %" PRIu64 " jobs done by sockets (%.1f %% of %" PRIu64 ");\n"
+           "  lane_run is of %" PRIu64 " samples from the %" PRIu64 " done by lanes\n",
+           timed, done != 0 ? 100.0 * (double)timed / (double)done : 100.0, done, sampled, lanes);
+}
+
 static bool print_ops(const msgpack_object_array *ops)
 {
     struct table table;
     uint64_t done, failed;
 
-    table_init(&table, 3 + 2 * QUANTILES);
+    table_init(&table, 3 + 3 * QUANTILES);
     bool fits = table_row(&table);
     op_cells(&table, NULL, true);
     for (uint32_t i = 0; ops != NULL && i < ops->size && fits; i++) {
@@ -179,12 +199,46 @@ static bool print_ops(const msgpack_object_array *ops)
     if (table.rows > 1) {
         printf("ops\n");
         table_print(&table, "  ");
+        print_covered(ops);
     }
     table_free(&table);
     return fits;
 }
 
-static int print_table(const struct reply *reply)
+static void lane_cells(struct table *table, const msgpack_object_map *lane)
+{
+    char value[TABLE_CELL_BYTES];
+    size_t column = 0;
+
+    for (size_t r = 0; r < STAT_ROWS; r++) {
+        if (stat_rows[r].scope != SCOPE_LANE)
+            continue;
+        print_value(value, sizeof value, stat_rows[r].unit, lane != NULL ? reply_get(lane, stat_rows[r].name) : NULL);
+        table->right[column] = stat_rows[r].kind != KIND_TEXT;
+        table_cell(table, column++, "%s", lane != NULL ? value : stat_rows[r].name);
+    }
+}
+
+static bool print_lanes(const msgpack_object_array *lanes)
+{
+    struct table table;
+    size_t columns = 0;
+
+    for (size_t r = 0; r < STAT_ROWS; r++)
+        columns += stat_rows[r].scope == SCOPE_LANE;
+    table_init(&table, columns);
+    bool fits = table_row(&table);
+    lane_cells(&table, NULL);
+    for (uint32_t i = 0; lanes != NULL && i < lanes->size && fits; i++)
+        if (lanes->ptr[i].type == MSGPACK_OBJECT_MAP && (fits = table_row(&table)))
+            lane_cells(&table, &lanes->ptr[i].via.map);
+    printf("lanes\n");
+    table_print(&table, "  ");
+    table_free(&table);
+    return fits;
+}
+
+static int print_table(const struct reply *reply, bool lanes)
 {
     const msgpack_object_map *const daemon = reply_map(reply->map, "daemon");
     const msgpack_object_array *const devices = reply_array(reply->map, "devices");
@@ -197,10 +251,12 @@ static int print_table(const struct reply *reply)
             maps[count++] = &devices->ptr[i].via.map;
     fits &= print_columns("devices", SCOPE_DEVICE, maps, count);
     fits &= print_ops(reply_array(reply->map, "ops"));
+    if (lanes)
+        fits &= print_lanes(reply_array(reply->map, "lanes"));
     return fits ? EXIT_DONE : complain(EXIT_FAILED, "out of memory");
 }
 
-static int print_stats(struct gm_client *client, const struct common *common, bool json)
+static int print_stats(struct gm_client *client, const struct common *common, bool json, bool lanes)
 {
     struct reply reply;
     void *bytes;
@@ -211,7 +267,7 @@ static int print_stats(struct gm_client *client, const struct common *common, bo
         return complain_last(client, "stats");
     int rc = reply_unpack(bytes, size, &reply);
     if (rc == EXIT_DONE)
-        rc = json ? reply_print_json(&reply) : print_table(&reply);
+        rc = json ? reply_print_json(&reply) : print_table(&reply, lanes);
     if (rc == EXIT_DONE && (!reply_u64(reply_map(reply.map, "daemon"), "healthy", &healthy) || healthy != 1))
         rc = EXIT_UNHEALTHY;
     reply_free(&reply);
@@ -221,15 +277,17 @@ static int print_stats(struct gm_client *client, const struct common *common, bo
 
 int cmd_stats(int argc, char **argv)
 {
-    static const struct option options[] = {{"json", no_argument, NULL, OPTION_JSON}, COMMON_LONG, {0}};
+    static const struct option options[] = {
+        {"json", no_argument, NULL, OPTION_JSON}, {"lanes", no_argument, NULL, OPTION_LANES}, COMMON_LONG, {0}};
     struct common common = {.timeout_ns = UINT64_C(5000000000)};
     struct gm_client *client = NULL;
-    bool json = false;
+    bool json = false, lanes = false;
     int option;
 
     while ((option = getopt_long(argc, argv, COMMON_SHORT, options, NULL)) != -1) {
         json |= option == OPTION_JSON;
-        if (option != OPTION_JSON && common_option(&common, option, optarg) <= 0)
+        lanes |= option == OPTION_LANES;
+        if (option != OPTION_JSON && option != OPTION_LANES && common_option(&common, option, optarg) <= 0)
             return usage_error("stats", "wrong usage of stats");
     }
     if (optind != argc)
@@ -240,7 +298,7 @@ int cmd_stats(int argc, char **argv)
     }
     int rc = command_connect(&common, &client);
     if (rc == EXIT_DONE)
-        rc = print_stats(client, &common, json);
+        rc = print_stats(client, &common, json, lanes);
     gm_close(client);
     return rc;
 }

@@ -45,7 +45,7 @@ enum { OPTION_TIMEOUT = 256, OPTION_FIRST };
     }
 #define COMMON_HELP                                                                                                    \
     "  -s, --socket PATH   socket of the daemon (default: $GRIDMILL_SOCKET, then\n"                                    \
-    "                      $XDG_RUNTIME_DIR/gridmill/gridmill.sock when XDG_RUNTIME_DIR is set,\n"                     \
+    "                      $XDG_RUNTIME_DIR/gridmill/gridmill.sock when it exists,\n"                                  \
     "                      then /run/gridmill/gridmill.sock)\n"                                                        \
     "  --timeout SECONDS   give up after this long\n"                                                                  \
     "  -h, --help          print this help\n"

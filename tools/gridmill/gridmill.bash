@@ -38,7 +38,8 @@ _gridmill() {
       mapfile -t COMPREPLY < <(compgen -f -- "$cur")
     fi
     ;;
-  ops | stats) mapfile -t COMPREPLY < <(compgen -W "--json $common" -- "$cur") ;;
+  ops) mapfile -t COMPREPLY < <(compgen -W "--json $common" -- "$cur") ;;
+  stats) mapfile -t COMPREPLY < <(compgen -W "--json --lanes $common" -- "$cur") ;;
   ping) mapfile -t COMPREPLY < <(compgen -W "--count --interval $common" -- "$cur") ;;
   bench) mapfile -t COMPREPLY < <(compgen -W "--device --elements --seconds --clients --load --window --seed \
       --socket-too --json $common" -- "$cur") ;;

@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define BATCH        32u
+#define BATCH        64u /* jobs of one submission, unless the window is smaller */
 #define GATE_NS      UINT64_C(10000000000) /* until every client has connected */
 #define AHEAD_NS     UINT64_C(2000000)     /* first arrival after the start */
 #define DRAIN_NS     UINT64_C(10000000000) /* for what is in flight at the end */
@@ -29,7 +29,8 @@ int load_connect(const struct load *load, struct gm_client **client)
     struct gm_options options = {.socket = load->common->socket, .name = "gridmill bench"};
     struct gm_failure failure;
 
-    options.lane_slots = load->path == LOAD_SOCKET ? GM_NO_LANE : 0;
+    options.lane_slots = load->path == LOAD_SOCKET ? GM_NO_LANE : GM_LANE_JOBS;
+    options.lane_only = load->path == LOAD_LANE;
     const int status = gm_open(&options, client, &failure);
     if (status != GM_OK)
         return complain(exit_code_of(status), "cannot reach the daemon: %s", failure.text);
@@ -41,14 +42,29 @@ int load_connect(const struct load *load, struct gm_client **client)
     return complain(EXIT_FAILED, "no lane: %s", failure.text);
 }
 
+/* One submission, of the last so many that are idle. False: it failed. */
+static bool submit_some(struct gm_client *client, const struct gm_request *requests, struct gm_job **idle,
+                        uint32_t *free_count, uint32_t want)
+{
+    size_t accepted = 0;
+    struct gm_job **const piece = &idle[*free_count - want];
+    const int status = gm_submit_batch(client, requests, (struct gm_job *const *)piece, want, &accepted);
+
+    /* The accepted ones are the first of the piece: what is left of it moves down. */
+    memmove(piece, piece + accepted, (want - accepted) * sizeof *piece);
+    *free_count -= (uint32_t)accepted;
+    return status == GM_OK || status == GM_EBUSY;
+}
+
 /* One child's share: the window is kept full, in batches. The number of answers, or 0 when something failed. */
 static uint64_t keep_full(const struct load *load, struct gm_client *client)
 {
     static struct gm_job jobs[LOAD_WINDOW_MAX];
     struct gm_job *idle[LOAD_WINDOW_MAX];
     struct gm_request requests[BATCH];
+    const uint32_t batch = load->window < BATCH ? load->window : BATCH;
     uint32_t free_count = load->window;
-    uint64_t answered = 0;
+    uint64_t answered = 0, now = gm_now_ns();
 
     for (uint32_t i = 0; i < BATCH; i++) {
         requests[i] = gm_request("nop", GM_NO_ELEMENT, 0);
@@ -56,26 +72,22 @@ static uint64_t keep_full(const struct load *load, struct gm_client *client)
     }
     for (uint32_t i = 0; i < load->window; i++)
         idle[i] = &jobs[i];
-    for (uint64_t end = gm_now_ns() + load->seconds_ns; free_count < load->window || gm_now_ns() < end;) {
-        if (gm_now_ns() < end && free_count != 0) {
-            const size_t want = free_count < BATCH ? free_count : BATCH;
-            size_t accepted = 0;
-            const int status =
-                gm_submit_batch(client, requests, (struct gm_job *const *)&idle[free_count - want], want, &accepted);
-            if (status != GM_OK && status != GM_EBUSY)
+    for (const uint64_t end = now + load->seconds_ns; free_count < load->window || now < end; now = gm_now_ns()) {
+        while (now < end && free_count >= batch) {
+            const uint32_t before = free_count;
+            if (!submit_some(client, requests, idle, &free_count, batch))
                 return 0;
-            /* The accepted ones are the first of the piece: what is left of it moves down. */
-            memmove(&idle[free_count - want], &idle[free_count - want + accepted],
-                    (want - accepted) * sizeof *idle);
-            free_count -= (uint32_t)accepted;
+            if (free_count == before)
+                break; /* no room; some of them will be answered */
         }
-        if (gm_poll(client) != GM_OK || gm_now_ns() > end + DRAIN_NS)
+        if (gm_poll(client) != GM_OK || now > end + DRAIN_NS)
             return 0;
-        for (struct gm_job *job; (job = gm_next(client)) != NULL; answered++) {
-            if (gm_job_status(job) != GM_OK)
+        const size_t taken = gm_next_batch(client, &idle[free_count], load->window - free_count);
+        for (size_t i = 0; i < taken; i++)
+            if (gm_job_status(idle[free_count + i]) != GM_OK)
                 return 0;
-            idle[free_count++] = job;
-        }
+        free_count += (uint32_t)taken;
+        answered += taken;
     }
     return answered;
 }
