@@ -38,23 +38,26 @@ GM_DEV const struct gm_granule *gm_aim_granule(struct gm_granule aim, uint32_t i
     return &ring[(index + i / 4u) & ((1u << log2) - 1u)].g[i & 3u];
 }
 
+/* A word as the first SIMT lane sees it, so that all go the same way. Whole warp. */
+GM_DEV uint32_t gm_look_word(const uint32_t *word) { return gm_shfl_u32(gm_load_acquire_block_u32(word), 0); }
+
 /* One look at the aim, and its find if there is one. False when the dispatcher has left. Whole warp of its own. */
 GM_DEV bool gm_look_lane(struct gm_box *box, uint32_t who)
 {
     struct gm_look *look = &box->look[who];
-    struct gm_granule found[GM_POLL_ROUNDS];
-    const uint32_t aimed = gm_load_acquire_block_u32(&box->aimed);
-    const struct gm_granule aim = gm_load16_block(&box->aim);
-    const bool again = gm_load_acquire_block_u32(&box->aiming) != aimed;
-    const uint32_t granules = gm_aim_width(aim) * 4u;
-    if (gm_load_acquire_block_u32(&box->leave) != 0)
+    struct gm_granule found[GM_POLL_ROUNDS], aim;
+    const uint32_t aimed = gm_look_word(&box->aimed);
+    aim = gm_load16_block(&box->aim);
+    for (uint32_t i = 0; i < 4; i++)
+        aim.w[i] = gm_shfl_u32(aim.w[i], 0);
+    const uint32_t aiming = gm_look_word(&box->aiming), granules = gm_aim_width(aim) * 4u;
+    if (gm_look_word(&box->leave) != 0)
         return false;
-    if (gm_ballot(again) != 0) /* it changed while it was read */
+    if (aiming != aimed) /* it changed while it was read */
         return true;
-    gm_syncwarp();
     if (gm_lane_id() == 0)
         gm_store_release_block_u32(&look->seen, aimed);
-    if (granules == 0 || gm_load_acquire_block_u32(&look->found) == aimed)
+    if (granules == 0 || gm_look_word(&look->found) == aimed)
         return true;
     GM_UNROLL
     for (uint32_t r = 0; r < GM_POLL_ROUNDS; r++) {
@@ -83,20 +86,16 @@ GM_DEV bool gm_look_side(struct gm_box *box)
 {
     struct gm_look *look = &box->side;
     uint64_t at[GM_SIDE_ROUNDS];
-    const uint32_t aimed = gm_load_acquire_block_u32(&box->side_aimed);
-    for (uint32_t r = 0; r < GM_SIDE_ROUNDS; r++)
-        at[r] = gm_load_relaxed_block_u64(&box->side_at[r * GM_WARP + gm_lane_id()]);
-    gm_syncwarp();
-    const bool again = gm_load_acquire_block_u32(&box->side_aimed) != aimed;
-    if (gm_load_acquire_block_u32(&box->leave) != 0)
+    const uint32_t aimed = gm_look_word(&box->side_aimed);
+    if (gm_look_word(&box->leave) != 0)
         return false;
-    if (gm_ballot(again) != 0)
-        return true;
-    gm_syncwarp();
     if (gm_lane_id() == 0)
         gm_store_release_block_u32(&look->seen, aimed);
-    if (gm_load_acquire_block_u32(&look->found) == aimed)
+    if (gm_look_word(&look->found) == aimed)
         return true;
+    /* The addresses stand until this look was taken: the dispatcher aims again only then. */
+    for (uint32_t r = 0; r < GM_SIDE_ROUNDS; r++)
+        at[r] = gm_load_relaxed_block_u64(&box->side_at[r * GM_WARP + gm_lane_id()]);
     for (uint32_t r = 0; r < GM_SIDE_ROUNDS; r++) {
         const struct gm_granule nothing = {{0, 0, 0, 0}};
         const struct gm_granule *from = (const struct gm_granule *)(uintptr_t)at[r];
@@ -124,7 +123,7 @@ GM_DEV void gm_box_take(struct gm_fetch *f)
         if (first < GM_WARP)
             who = base + first;
     }
-    f->side_looked = gm_load_acquire_block_u32(&box->side.found) == box->side_aimed;
+    f->side_looked = gm_ballot(gm_load_acquire_block_u32(&box->side.found) == box->side_aimed) != 0;
     f->looked = who < GM_LOOKERS_MAX;
     gm_syncwarp();
     f->slots[0].w[3] = f->slot_lap + 1u; /* not there */

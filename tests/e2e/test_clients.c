@@ -160,7 +160,7 @@ static void client_killed_at_any_step_leaves_nothing_behind(void **state)
     struct daemon *const d = *state;
     struct gm_client *const client = daemon_open(d);
 
-    wait_for_stat(client, "daemon.sessions", 1, 10000);
+    wait_for_stat(client, "daemon.sessions", 1, 20000);
     const size_t descriptors = descriptors_of(d->pid);
     for (int round = 0; round < 3; round++)
         for (enum step step = 0; step < STEPS; step++)
@@ -200,8 +200,8 @@ static void request_cut_at_any_byte_is_done_or_forgotten(void **state)
         raw_send(fd, frame.bytes, cut);
         close(fd);
     }
-    wait_for_stat(client, "daemon.sessions", 1, 10000);
-    wait_for_stat(client, "devices.0.queue_depth", 0, 10000);
+    wait_for_stat(client, "daemon.sessions", 1, 20000);
+    wait_for_stat(client, "devices.0.queue_depth", 0, 20000);
     free(frame.bytes);
     gm_close(client);
 }
@@ -303,7 +303,7 @@ static void descriptors_that_nobody_asked_for_are_closed(void **state)
     const struct frame frame = raw_sum(3);
     const int passed = open("/dev/null", O_RDONLY | O_CLOEXEC);
 
-    wait_for_stat(client, "daemon.sessions", 1, 10000);
+    wait_for_stat(client, "daemon.sessions", 1, 20000);
     const size_t before = descriptors_of(d->pid);
     const int fd = raw_session(d);
     for (int i = 0; i < MESSAGES; i++) {
@@ -323,7 +323,7 @@ static void descriptors_that_nobody_asked_for_are_closed(void **state)
         close(flood);
     }
     close(passed);
-    wait_for_stat(client, "daemon.sessions", 1, 10000);
+    wait_for_stat(client, "daemon.sessions", 1, 20000);
     assert_int_equal(before, descriptors_of(d->pid));
     free(frame.bytes);
     gm_close(client);
@@ -349,7 +349,7 @@ static void client_that_does_not_read_is_bounded_and_disconnected(void **state)
     }
     assert_int_equal(1, stat_of(client, "daemon.slow_readers"));
     close(fd);
-    wait_for_stat(client, "daemon.sessions", 1, 10000);
+    wait_for_stat(client, "daemon.sessions", 1, 20000);
     free(frame.bytes);
     gm_close(client);
 }

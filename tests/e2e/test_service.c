@@ -19,15 +19,25 @@ static const struct gm_request *nop(void)
     return &request;
 }
 
-static void assert_books_balance(struct gm_client *client)
+static bool books_balance(struct gm_client *client)
 {
-    const uint64_t depth = stat_of(client, "devices.0.queue_depth");
+    const uint64_t depth = stat_of(client, "devices.0.queue_depth") - stat_of(client, "devices.0.waiting");
     const uint64_t submitted = stat_of(client, "devices.0.submitted");
 
     /* Taken from different snapshots, so only while nothing moves. */
-    assert_int_equal(submitted, stat_of(client, "devices.0.done") + stat_of(client, "devices.0.failed") +
-                                    stat_of(client, "devices.0.rejected") + stat_of(client, "devices.0.cancelled") +
-                                    depth);
+    return submitted == stat_of(client, "devices.0.done") + stat_of(client, "devices.0.failed") +
+                            stat_of(client, "devices.0.rejected") + stat_of(client, "devices.0.cancelled") + depth;
+}
+
+/* The counts of lanes come out when the dispatcher has a moment; then they stand. */
+static void assert_books_balance(struct gm_client *client)
+{
+    const uint64_t end_ms = now_ms() + 20000;
+
+    while (!books_balance(client)) {
+        assert_true(now_ms() < end_ms);
+        sleep_ms(2);
+    }
 }
 
 /* One answer in time is enough: a machine may be busy for a while, a daemon that waits for a device is so for ever. */
@@ -133,8 +143,8 @@ static void cancelled_job_is_answered_once_and_counted(void **state)
         cancelled += status == GM_ECANCELLED;
     }
     assert_int_equal(JOBS, done + cancelled);
-    wait_for_stat(client, "devices.0.queue_depth", 0, 10000);
-    assert_int_equal(cancelled, stat_of(client, "devices.0.cancelled"));
+    wait_for_stat(client, "devices.0.queue_depth", 0, 20000);
+    wait_for_stat(client, "devices.0.cancelled", cancelled, 20000);
     assert_books_balance(client);
     /* Cancel against completion, many times: never lost, never twice. */
     for (int i = 0; i < 500; i++) {
@@ -144,7 +154,7 @@ static void cancelled_job_is_answered_once_and_counted(void **state)
         const int status = gm_wait(client, &jobs[0], in_ms(20000));
         assert_true(status == GM_OK || status == GM_ECANCELLED);
     }
-    assert_int_equal(0, stat_of(client, "devices.0.queue_depth"));
+    wait_for_stat(client, "devices.0.queue_depth", 0, 20000);
     assert_books_balance(client);
     gm_close(client);
 }
@@ -167,7 +177,7 @@ static void arena_in_use_is_not_freed(void **state)
     assert_int_equal(GM_EBUSY, rc);
     assert_int_equal(GM_OK, gm_wait(client, &job, in_ms(20000)));
     assert_int_equal(GM_OK, gm_arena_free(arena, in_ms(20000)));
-    wait_for_stat(client, "daemon.arenas", 0, 10000);
+    wait_for_stat(client, "daemon.arenas", 0, 20000);
     gm_close(client);
 }
 
