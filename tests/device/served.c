@@ -26,6 +26,15 @@
 
 #define LOOKS 200u
 
+/* Lanes and arenas are mapped twice, for the client and for the device, as in life. The thread sanitizer knows memory
+ * by its address, so it does not see that a job which a client sent after an answer comes after the job that was
+ * answered. What ops do is looked at in the tests that share one mapping: harness.h. */
+const char *__tsan_default_suppressions(void);
+const char *__tsan_default_suppressions(void)
+{
+    return "race:/device/ops/\n";
+}
+
 static void *serve(void *arg)
 {
     struct served *s = arg;

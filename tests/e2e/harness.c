@@ -89,7 +89,7 @@ void daemon_remove(struct daemon *d)
 
 /* Two jobs that a client gives one after the other are ordered by what it saw of the first in its lane, and it is
  * another process: the thread sanitizer of the device process cannot know. And jobs that a client gives at once to the
- * same memory are its own business. What ops do is looked at where clients are threads of the device's process. */
+ * same memory are its own business. What ops do is looked at in tests/device. */
 static void suppress_races(const struct daemon *d)
 {
     char path[100], options[300];
