@@ -88,6 +88,19 @@ void rig_look(struct gm_box *box)
         (void)gm_look_lane(box, i);
 }
 
+#if defined(RIG_BOX) && RIG_BOX == 1
+unsigned long rig_awaited;
+
+void rig_look_awaited(struct gm_box *box)
+{
+    const uint32_t who = (uint32_t)(rig_awaited++ % (box->lookers + 1u)); /* one at a time: each has to be waited for */
+    if (who == 0)
+        (void)gm_look_side(box);
+    else
+        (void)gm_look_lane(box, who - 1u);
+}
+#endif
+
 enum gm_turn_result rig_turn(struct rig *rig)
 {
     if (rig->box && !rig->looked_at)

@@ -14,7 +14,9 @@
 struct gm_box;
 void rig_look(struct gm_box *box);
 #if defined(RIG_BOX) && RIG_BOX == 1
-#define GM_BOX_PAUSE(box) rig_look(box)
+void rig_look_awaited(struct gm_box *box);
+extern unsigned long rig_awaited; /* times that the dispatcher waited for a look to end */
+#define GM_BOX_PAUSE(box) rig_look_awaited(box)
 #endif
 
 #include "core/draw.h"
