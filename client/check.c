@@ -28,7 +28,7 @@ static int find_op(struct gm_client *client, const char *name)
 }
 
 /* Where the job can run when it uses this arena. What does not fit is the daemon's to say. */
-static void place(struct gm_checked *checked, const struct gm_arena *arena)
+GM_HOT void place(struct gm_checked *checked, const struct gm_arena *arena)
 {
     if (arena->device == ARENA_EVERYWHERE || arena->device == checked->device)
         return;
@@ -66,6 +66,7 @@ static int check_arena(const struct gm_client *client, const struct gm_buffer *b
     return GM_OK;
 }
 
+/* Says what is wrong with it, if anything. */
 static int check_buffer(const struct gm_client *client, const struct gm_buffer *buffer, const struct need *need,
                         struct gm_checked *checked, struct gm_failure *failure)
 {
@@ -90,9 +91,9 @@ static int check_buffer(const struct gm_client *client, const struct gm_buffer *
     return GM_OK;
 }
 
-static bool is_given(const struct gm_buffer *buffer)
+GM_HOT bool is_given(const struct gm_buffer *buffer)
 {
-    return buffer->arena != NULL || buffer->data != NULL;
+    return ((uintptr_t)buffer->arena | (uintptr_t)buffer->data) != 0;
 }
 
 #define INPUTS_MAX  (sizeof(((struct gm_request *)0)->in) / sizeof(struct gm_buffer))
@@ -103,37 +104,60 @@ static const char *const in_names[][2] = {{"in[0]", "in[0].offset"}, {"in[1]", "
 static const char *const out_names[][2] = {{"out[0]", "out[0].offset"}};
 static_assert(sizeof in_names / sizeof *in_names == INPUTS_MAX, "every input has a name");
 static_assert(sizeof out_names / sizeof *out_names == OUTPUTS_MAX, "every output has a name");
+static_assert(INPUTS_MAX == 2 && OUTPUTS_MAX == 1, "gm__check looks at each");
 
-static int check_inputs(const struct gm_client *client, const struct gm_request *request, struct gm_checked *checked,
-                        uint32_t element, struct gm_failure *failure)
+/* The common case of check_buffer in a few compares: an arena that the buffer fits into. */
+GM_HOT bool is_in_arena(const struct gm_client *client, const struct gm_buffer *buffer, uint64_t bytes, uint32_t align,
+                        bool written)
 {
-    const uint32_t inputs = checked->row->inputs;
-    int rc = GM_OK;
+    const struct gm_arena *const arena = buffer->arena;
 
-    for (uint32_t i = 0; i < INPUTS_MAX && rc == GM_OK; i++) {
-        const struct need need = {in_names[i][0], in_names[i][1], checked->in_bytes, element, false};
-        if (i < inputs)
-            rc = check_buffer(client, &request->in[i], &need, checked, failure);
-        else if (is_given(&request->in[i]))
-            rc = gm__report(failure, GM_EINVAL, need.field, "%s: the op has %u inputs", need.field, inputs);
-    }
-    return rc;
+    return arena != NULL && arena->client == client && bytes <= buffer->bytes && buffer->offset <= arena->bytes &&
+           bytes <= arena->bytes - buffer->offset && (buffer->offset & (align - 1u)) == 0 &&
+           !(written && arena->readonly);
 }
 
-static int check_outputs(const struct gm_client *client, const struct gm_request *request, struct gm_checked *checked,
-                         uint32_t element, struct gm_failure *failure)
+/* A buffer that is refused, or does not go by a lane; i counts inputs, then outputs. */
+static GM_RARE int check_other(const struct gm_client *client, const struct gm_request *request, uint32_t i,
+                               struct gm_checked *checked, uint32_t element, struct gm_failure *failure)
 {
-    const uint32_t outputs = checked->row->outputs;
-    int rc = GM_OK;
+    const struct gm_op_row *const row = checked->row;
+    const bool written = i >= INPUTS_MAX;
+    const uint32_t at = written ? i - (uint32_t)INPUTS_MAX : i;
+    const char *const *const names = written ? out_names[at] : in_names[at];
+    const struct gm_buffer *const buffer = written ? &request->out[at] : &request->in[at];
+    const struct need need = {names[0], names[1], written ? checked->out_bytes : checked->in_bytes, element, written};
 
-    for (uint32_t i = 0; i < OUTPUTS_MAX && rc == GM_OK; i++) {
-        const struct need need = {out_names[i][0], out_names[i][1], checked->out_bytes, element, true};
-        if (i < outputs)
-            rc = check_buffer(client, &request->out[i], &need, checked, failure);
-        else if (is_given(&request->out[i]))
-            rc = gm__report(failure, GM_EINVAL, need.field, "%s: the op has %u outputs", need.field, outputs);
-    }
-    return rc;
+    if (at < (written ? row->outputs : row->inputs))
+        return check_buffer(client, buffer, &need, checked, failure);
+    return gm__report(failure, GM_EINVAL, need.field, "%s: the op has %u %s", need.field,
+                      written ? row->outputs : row->inputs, written ? "outputs" : "inputs");
+}
+
+GM_HOT int check_input(const struct gm_client *client, const struct gm_request *request, uint32_t i,
+                       struct gm_checked *checked, uint32_t element, struct gm_failure *failure)
+{
+    const struct gm_buffer *const buffer = &request->in[i];
+
+    if (i >= checked->row->inputs && !is_given(buffer))
+        return GM_OK;
+    if (i >= checked->row->inputs || !is_in_arena(client, buffer, checked->in_bytes, element, false))
+        return check_other(client, request, i, checked, element, failure);
+    place(checked, buffer->arena);
+    return GM_OK;
+}
+
+GM_HOT int check_output(const struct gm_client *client, const struct gm_request *request, struct gm_checked *checked,
+                        uint32_t element, struct gm_failure *failure)
+{
+    const struct gm_buffer *const buffer = &request->out[0];
+
+    if (checked->row->outputs == 0 && !is_given(buffer))
+        return GM_OK;
+    if (checked->row->outputs == 0 || !is_in_arena(client, buffer, checked->out_bytes, element, true))
+        return check_other(client, request, INPUTS_MAX, checked, element, failure);
+    place(checked, buffer->arena);
+    return GM_OK;
 }
 
 /* The same buffer, where the op says so; or apart. */
@@ -165,16 +189,27 @@ static int check_histogram(const struct gm_request *request, struct gm_failure *
     return GM_OK;
 }
 
-int gm__check(struct gm_client *client, const struct gm_request *request, struct gm_checked *checked,
-              struct gm_failure *failure)
+/* Of the batch, after this; false: there is none of that name. */
+static bool know_op(struct gm_client *client, const char *name, struct gm_batch *batch)
 {
-    const int op = request->op == NULL ? -1 : find_op(client, request->op);
+    const int op = name == NULL ? -1 : find_op(client, name);
 
     if (op < 0)
+        return false;
+    batch->op_name = name;
+    batch->op = (uint32_t)op;
+    return true;
+}
+
+int gm__check(struct gm_client *client, const struct gm_request *request, struct gm_batch *batch,
+              struct gm_checked *checked, struct gm_failure *failure)
+{
+    if ((request->op == NULL || request->op != batch->op_name) && !know_op(client, request->op, batch))
         return gm__report(failure, GM_EOP, "op", "unknown op \"%.64s\"", request->op == NULL ? "" : request->op);
+    const uint32_t op = batch->op;
     const struct gm_op_row *const row = &client->op_row[op];
     checked->row = row;
-    checked->op = (uint32_t)op;
+    checked->op = op;
     checked->dtype = row->types == GM_NO_TYPES ? (uint32_t)GM_DTYPE_COUNT : request->dtype;
     checked->device = request->device;
     checked->by_lane = true;
@@ -193,8 +228,10 @@ int gm__check(struct gm_client *client, const struct gm_request *request, struct
     checked->out_bytes = gm_output_bytes(row->shape, request->n, request->bins, checked->dtype);
     int rc = counts ? check_histogram(request, failure) : GM_OK;
     if (rc == GM_OK)
-        rc = check_inputs(client, request, checked, element, failure);
+        rc = check_input(client, request, 0, checked, element, failure);
     if (rc == GM_OK)
-        rc = check_outputs(client, request, checked, counts ? (uint32_t)sizeof(uint64_t) : element, failure);
+        rc = check_input(client, request, 1, checked, element, failure);
+    if (rc == GM_OK)
+        rc = check_output(client, request, checked, counts ? (uint32_t)sizeof(uint64_t) : element, failure);
     return rc == GM_OK ? check_overlap(request, checked, failure) : rc;
 }

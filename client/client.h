@@ -181,6 +181,7 @@ struct gm_client {
 
     uint8_t op_cache[OP_CACHE];
     struct gm_op_row op_row[GM_OP_COUNT];
+    uint8_t result_dtype[GM_OP_COUNT][GM_DTYPE_COUNT + 1]; /* in the words of gm_result; the last: no elements */
     uint32_t devices; /* of the daemon */
 
     uint32_t jobs;    /* slots of jobs and orphaned jobs */
@@ -197,9 +198,13 @@ struct gm_client {
     size_t sent;
 };
 
+/* What is on the way of every job in a lane is inlined there; what is rarely needed is kept out of the way. */
+#define GM_HOT static inline __attribute__((always_inline))
+#define GM_RARE __attribute__((noinline))
+
 /* error.c. report returns status. report_problem keeps a problem's field and text; the others take printf form. */
 int gm__report(struct gm_failure *failure, int status, const char *field, const char *format, ...)
-    __attribute__((format(printf, 4, 5)));
+    __attribute__((cold, format(printf, 4, 5)));
 int gm__report_problem(struct gm_failure *failure, const struct gm_problem *problem);
 int gm__report_errno(struct gm_failure *failure, const char *what, int error);
 
@@ -233,10 +238,20 @@ int gm__reply(struct gm_client *client, const uint8_t *body, size_t size);
 /* wait.c. wait returns GM_OK when complete, else GM_ETIMEDOUT or GM_EINVAL. job: what is pending, when it is one. */
 int gm__wait(struct gm_client *client, struct gm_pending *pending, const struct gm_job_inside *job,
              uint64_t deadline_ns);
-void gm__complete(struct gm_client *client, struct gm_pending *pending, int status);
+void gm__wake_waiter(struct gm_client *client, struct gm_waiter *waiter); /* that sleeps */
 void gm__wake_reader(struct gm_client *client);
 void gm__wake_raise(struct gm_client *client);
 bool gm__wake_lower(struct gm_client *client); /* false: the descriptor is broken */
+
+GM_HOT void gm__complete(struct gm_client *client, struct gm_pending *pending, int status)
+{
+    struct gm_waiter *const waiter = pending->waiter;
+
+    /* Release: pairs with the acquire in gm_job_status. */
+    atomic_store_explicit(&pending->status, status, memory_order_release);
+    if (waiter != NULL && waiter->sleeps)
+        gm__wake_waiter(client, waiter);
+}
 
 /* call.c: sends a request and waits for its reply. The status, with the failure kept as the client's last. begin queues
  * it, and end waits for what was begun with GM_OK and pushed. */
@@ -254,13 +269,23 @@ struct gm_checked {
     bool by_lane;       /* nothing rides in a message, and the arenas are where it shall run */
     uint64_t in_bytes, out_bytes; /* of each buffer */
 };
-int gm__check(struct gm_client *client, const struct gm_request *request, struct gm_checked *checked,
-              struct gm_failure *failure);
+/* What the jobs of one call mostly have in common, from those before; zeroes for the first. Within a call the caller's
+ * texts do not change, so the same pointer is the same name. */
+struct gm_batch {
+    uint64_t now_ns;
+    const char *op_name; /* that is op */
+    uint32_t op;
+    int32_t device;       /* for which lane was picked */
+    struct gm_lane *lane; /* NULL: none that the next job would get as well */
+};
 
-/* submit.c: queues one job; what it fails with is the client's last failure. *now_ns: 0, or the time of an earlier job
- * of the same call. gm__submit_end sends what was queued and rings where a device sleeps. */
+int gm__check(struct gm_client *client, const struct gm_request *request, struct gm_batch *batch,
+              struct gm_checked *checked, struct gm_failure *failure);
+
+/* submit.c: queues one job; what it fails with is the client's last failure. gm__submit_end sends what was queued and
+ * rings where a device sleeps. */
 int gm__job_queue(struct gm_client *client, const struct gm_request *request, struct gm_job_inside *job,
-                  uint64_t *now_ns);
+                  struct gm_batch *batch);
 void gm__submit_end(struct gm_client *client);
 
 /* lane.c */
@@ -301,10 +326,25 @@ static inline struct gm_job_inside *gm__inside(struct gm_job *job)
 {
     return (struct gm_job_inside *)job->opaque;
 }
+static inline struct gm_job *gm__outside(struct gm_job_inside *job)
+{
+    return (struct gm_job *)((char *)job - offsetof(struct gm_job, opaque));
+}
+/* At the end of the list of completed jobs. */
+GM_HOT void gm__job_finish(struct gm_client *client, struct gm_job_inside *job, int status)
+{
+    job->next = NULL;
+    job->previous = client->completed_last;
+    if (client->completed_last != NULL)
+        client->completed_last->next = job;
+    else
+        client->completed_first = job;
+    client->completed_last = job;
+    gm__complete(client, &job->pending, status);
+}
 void gm__job_complete(struct gm_client *client, struct gm_job_inside *job, const struct gm_wire_response *response);
 struct gm_job *gm__job_give_back(struct gm_client *client, struct gm_job_inside *job);
 void gm__job_fail(struct gm_client *client, struct gm_job_inside *job, int status, const char *text);
-void gm__job_finish(struct gm_client *client, struct gm_job_inside *job, int status);
 
 /* arena.c */
 void gm__arenas_unmap(struct gm_client *client);

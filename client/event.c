@@ -134,11 +134,29 @@ int gm_poll(struct gm_client *client)
     return rc;
 }
 
+/* The first completed jobs, up to one that a thread waits for: they leave the list in one piece. */
+static size_t cut_off(struct gm_client *client, struct gm_job **jobs, size_t count)
+{
+    struct gm_job_inside *in = client->completed_first;
+    size_t found = 0;
+
+    for (; in != NULL && found < count && in->pending.waiter == NULL; in = in->next) {
+        in->client = NULL;
+        jobs[found++] = gm__outside(in);
+    }
+    client->completed_first = in;
+    if (in != NULL)
+        in->previous = NULL;
+    else
+        client->completed_last = NULL;
+    return found;
+}
+
 /* Those that no thread waits for, in order of completion. */
 static size_t next(struct gm_client *client, struct gm_job **jobs, size_t count)
 {
     struct gm_job_inside *following;
-    size_t found = 0;
+    size_t found = cut_off(client, jobs, count);
 
     for (struct gm_job_inside *in = client->completed_first; in != NULL && found < count; in = following) {
         following = in->next;

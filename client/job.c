@@ -8,22 +8,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-static struct gm_job *outside(struct gm_job_inside *job)
-{
-    return (struct gm_job *)((char *)job - offsetof(struct gm_job, opaque));
-}
-
-static void append_completed(struct gm_client *client, struct gm_job_inside *job)
-{
-    job->next = NULL;
-    job->previous = client->completed_last;
-    if (client->completed_last != NULL)
-        client->completed_last->next = job;
-    else
-        client->completed_first = job;
-    client->completed_last = job;
-}
-
 static void remove_completed(struct gm_client *client, struct gm_job_inside *job)
 {
     if (job->previous != NULL)
@@ -34,12 +18,6 @@ static void remove_completed(struct gm_client *client, struct gm_job_inside *job
         job->next->previous = job->previous;
     else
         client->completed_last = job->previous;
-}
-
-void gm__job_finish(struct gm_client *client, struct gm_job_inside *job, int status)
-{
-    append_completed(client, job);
-    gm__complete(client, &job->pending, status);
 }
 
 void gm__job_fail(struct gm_client *client, struct gm_job_inside *job, int status, const char *text)
@@ -87,7 +65,7 @@ struct gm_job *gm__job_give_back(struct gm_client *client, struct gm_job_inside 
 {
     remove_completed(client, job);
     job->client = NULL;
-    return outside(job);
+    return gm__outside(job);
 }
 
 static int status_of(const struct gm_job_inside *job)
@@ -162,15 +140,15 @@ int gm_run(struct gm_client *client, const struct gm_request *request, uint64_t 
 {
     struct gm_job job = {0};
     struct gm_job_inside *const in = gm__inside(&job);
+    struct gm_batch batch = {0};
     int rc = gm__entry(client);
-    uint64_t now_ns = 0;
 
     if (result != NULL)
         *result = (struct gm_result){.dtype = GM_NO_ELEMENT};
     if (rc != GM_OK)
         return rc;
     pthread_mutex_lock(&client->lock);
-    rc = gm__job_queue(client, request, in, &now_ns);
+    rc = gm__job_queue(client, request, in, &batch);
     if (rc == GM_OK) {
         gm__submit_end(client);
         rc = wait_or_abandon(client, in, deadline_ns);

@@ -8,6 +8,17 @@
 #include <string.h>
 #include <unistd.h>
 
+/* The line of a descriptor is fetched, for writing, so many descriptors before it is written: the device has read it a
+ * lap ago, and the misses of many cost as much as one. Beyond what a device reads that finds little to do. */
+#define AHEAD 16u
+
+#if defined(__x86_64__)
+/* For any x86-64, __builtin_prefetch would fetch to read only. A processor that cannot do it does nothing instead. */
+#define FETCHES_TO_WRITE __attribute__((target("prfchw")))
+#else
+#define FETCHES_TO_WRITE
+#endif
+
 /* A lane whose device is being replaced comes behind all others. */
 static uint32_t burden(const struct gm_lane *lane, uint32_t state)
 {
@@ -38,28 +49,33 @@ struct gm_lane *gm__lane_pick(struct gm_client *client, int32_t device)
     return best;
 }
 
-static bool is_free(const struct gm_lane *lane, uint64_t position)
+GM_HOT bool is_free(const struct gm_lane *lane, uint64_t position)
 {
     return lane->job[position & lane->mask] == NULL;
 }
 
 /* Completion slots of second halves and of skips stay as they were, so one may hold this very lap from 2^32 laps
  * ago, or lap 0 from the beginning: it would answer at once. */
-static bool is_answered(const struct gm_lane *lane, uint64_t position)
+GM_HOT bool is_answered(const struct gm_lane *lane, uint64_t position)
 {
     return gm_load_relaxed_sys_u32(&lane->cq[position & lane->mask].w[3]) == gm_lap(position, lane->slots_log2);
+}
+
+GM_HOT bool is_room(const struct gm_lane *lane, uint32_t slots, uint64_t p)
+{
+    return is_free(lane, p) && (slots == 1 || is_free(lane, p + 1)) && !is_answered(lane, p);
 }
 
 /* Where a descriptor of so many slots can stand: its completion slots are free, and what stood there a lap ago was
  * read. That was read which lies before an answered job, since a device reads in order; so a slot whose job still
  * runs may be stepped over when a later one was answered. Slots are only stepped over in front of a job, which will
  * be answered: otherwise nobody could tell any more when the skips were read. */
-static bool find_room(const struct gm_lane *lane, uint32_t slots, uint64_t *at)
+static GM_RARE bool find_room_behind(const struct gm_lane *lane, uint32_t slots, uint64_t *at)
 {
     const uint64_t end = lane->read + lane->mask + 1u;
 
     for (uint64_t p = lane->head; (int64_t)(end - p) >= (int64_t)slots; p++) {
-        if (is_free(lane, p) && (slots == 1 || is_free(lane, p + 1)) && !is_answered(lane, p)) {
+        if (is_room(lane, slots, p)) {
             *at = p;
             return true;
         }
@@ -69,7 +85,16 @@ static bool find_room(const struct gm_lane *lane, uint32_t slots, uint64_t *at)
     return false;
 }
 
-static void skip_until(struct gm_lane *lane, uint64_t position)
+/* Mostly the next slot. */
+GM_HOT bool find_room(const struct gm_lane *lane, uint32_t slots, uint64_t *at)
+{
+    const uint64_t end = lane->read + lane->mask + 1u;
+
+    *at = lane->head;
+    return ((int64_t)(end - *at) >= (int64_t)slots && is_room(lane, slots, *at)) || find_room_behind(lane, slots, at);
+}
+
+static GM_RARE void skip_until(struct gm_lane *lane, uint64_t position)
 {
     static const uint32_t skip[GM_DESC_WORDS] = {GM_DESC_SKIP_MARK};
 
@@ -93,8 +118,8 @@ static_assert(GM_W_ARENA1 == 7 && GM_W_OFFSET1 == 8, "granule 2, and one word of
 static_assert(GM_W_COUNT == 10 && GM_W_ZERO == 11, "granule 3");
 static_assert(GM_W_WIDE == 12 && GM_W_VALUE0 == 13 && GM_W_VALUE1 == 15, "second half: granule 0, granule 1");
 
-static void write_second_half(const struct gm_lane *lane, uint64_t position, const struct gm_request *request,
-                              const struct gm_checked *checked)
+static GM_RARE void write_second_half(const struct gm_lane *lane, uint64_t position, const struct gm_request *request,
+                                      const struct gm_checked *checked)
 {
     struct gm_desc_slot *const slot = &lane->sq[position & lane->mask];
     const uint32_t lap = gm_lap(position, lane->slots_log2);
@@ -117,23 +142,21 @@ struct buffers {
 };
 static_assert(GM_BUFFERS_MAX == 3 && GM_W_ARENA2 == 17 && GM_W_SPARE == 20, "no op has a third buffer yet");
 
-static struct buffers buffers_of(const struct gm_request *request, const struct gm_op_row *row)
+GM_HOT struct buffers buffers_of(const struct gm_request *request, const struct gm_op_row *row)
 {
     static const struct gm_buffer none;
-    const struct gm_buffer *const in = row->inputs > 0 ? &request->in[0] : NULL;
-    const struct gm_buffer *const out = row->outputs > 0 ? &request->out[0] : NULL;
-    struct buffers b = {{in != NULL ? in : out, in != NULL ? out : NULL}, {0, 0}};
+    const struct gm_buffer *const in = &request->in[0], *const out = &request->out[0];
 
-    for (int i = 0; i < 2; i++) {
-        if (b.at[i] != NULL)
-            b.arena[i] = b.at[i]->arena->handle;
-        else
-            b.at[i] = &none;
-    }
-    return b;
+    if (row->inputs == 0 && row->outputs == 0)
+        return (struct buffers){{&none, &none}, {0, 0}};
+    if (row->inputs == 0)
+        return (struct buffers){{out, &none}, {out->arena->handle, 0}};
+    if (row->outputs == 0)
+        return (struct buffers){{in, &none}, {in->arena->handle, 0}};
+    return (struct buffers){{in, out}, {in->arena->handle, out->arena->handle}};
 }
 
-static void write_first_half(struct gm_lane *lane, uint64_t position, const struct gm_request *request,
+GM_HOT void write_first_half(struct gm_lane *lane, uint64_t position, const struct gm_request *request,
                              const struct gm_checked *checked)
 {
     const struct gm_op_row *const row = checked->row;
@@ -153,7 +176,7 @@ static void write_first_half(struct gm_lane *lane, uint64_t position, const stru
     gm_store16_sys(&slot->g[3], (struct gm_granule){{high(second), count, 0, lap}});
 }
 
-static void begin_job(struct gm_client *client, struct gm_lane *lane, uint64_t position,
+GM_HOT void begin_job(struct gm_client *client, struct gm_lane *lane, uint64_t position,
                       const struct gm_checked *checked, struct gm_job_inside *job, uint64_t now_ns)
 {
     atomic_store_explicit(&job->pending.status, GM_EAGAIN, memory_order_relaxed);
@@ -162,27 +185,36 @@ static void begin_job(struct gm_client *client, struct gm_lane *lane, uint64_t p
     job->client = client;
     job->lane = lane;
     job->position = position;
-    job->result.dtype = checked->row->result == GM_RESULT_NONE
-                            ? GM_NO_ELEMENT
-                            : gm_result_dtype(checked->row->result, checked->dtype);
+    job->result.dtype = client->result_dtype[checked->op][checked->dtype];
     job->result.device = lane->device;
     job->result.wait_ns = now_ns;
 }
 
+/* Whoever is driven by events is told of completions by the descriptor, so it takes them itself. */
+static GM_RARE int make_room(struct gm_client *client, struct gm_lane *lane, uint32_t slots, uint64_t *at)
+{
+    if (client->event_driven || gm__lane_reap(client, lane) == 0)
+        return GM_EBUSY;
+    if (!lane->open)
+        return GM_ENODEVICE;
+    return find_room(lane, slots, at) ? GM_OK : GM_EBUSY;
+}
+
+FETCHES_TO_WRITE
 int gm__lane_put(struct gm_client *client, struct gm_lane *lane, const struct gm_request *request,
                  const struct gm_checked *checked, struct gm_job_inside *job, uint64_t now_ns)
 {
     const uint32_t slots = checked->row->wide ? 2 : 1;
     uint64_t position;
 
+    __builtin_prefetch(&lane->sq[(lane->head + AHEAD) & lane->mask], 1);
     if (!find_room(lane, slots, &position)) {
-        /* Whoever is driven by events is told of completions by the descriptor, so it takes them itself. */
-        if (client->event_driven || gm__lane_reap(client, lane) == 0)
-            return GM_EBUSY;
-        if (!lane->open || !find_room(lane, slots, &position))
-            return lane->open ? GM_EBUSY : GM_ENODEVICE;
+        const int rc = make_room(client, lane, slots, &position);
+        if (rc != GM_OK)
+            return rc;
     }
-    skip_until(lane, position);
+    if (lane->head != position)
+        skip_until(lane, position);
     begin_job(client, lane, position, checked, job, now_ns);
     lane->job[position & lane->mask] = job;
     lane->flight[lane->pending++] = position;

@@ -12,7 +12,11 @@
 /* Arming finds completions that it takes, and arms again: so often, then a wake for nothing does no harm. */
 #define ARM_TURNS 4
 
-static void take(struct gm_client *client, struct gm_job_inside *job, struct gm_granule g, uint64_t now_ns)
+/* Completions that are fetched ahead of the one that is read: the device wrote four to a line, and several misses at
+ * once cost as much as one. */
+#define AHEAD 32u
+
+GM_HOT void take(struct gm_client *client, struct gm_job_inside *job, struct gm_granule g, uint64_t now_ns)
 {
     const int32_t status = gm_completion_status(g);
     const uint64_t run_ns = gm_completion_run_ns(g), since_ns = now_ns - job->result.wait_ns;
@@ -29,7 +33,7 @@ static void take(struct gm_client *client, struct gm_job_inside *job, struct gm_
 }
 
 /* The completion slots of a job, which are free again; whose they were. */
-static struct gm_job_inside *release(struct gm_lane *lane, uint64_t position)
+GM_HOT struct gm_job_inside *release(struct gm_lane *lane, uint64_t position)
 {
     struct gm_job_inside *const job = lane->job[position & lane->mask];
     const uint64_t next = position + 1;
@@ -63,6 +67,8 @@ static uint32_t reap(struct gm_client *client, struct gm_lane *lane)
         }
         if (now_ns == 0)
             now_ns = gm_now_ns();
+        if (i + AHEAD < before)
+            __builtin_prefetch(&lane->cq[lane->flight[i + AHEAD] & lane->mask]);
         const struct gm_granule g = gm_load16_sys(slot);
         struct gm_job_inside *const job = release(lane, position);
         if (job != &gm__lane_orphan)

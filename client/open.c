@@ -182,6 +182,16 @@ static int hello(struct gm_client *client, const struct gm_options *options, uin
     return status;
 }
 
+static void fill_tables(struct gm_client *client)
+{
+    for (uint32_t op = 0; op < GM_OP_COUNT; op++) {
+        const struct gm_op_row row = client->op_row[op] = gm_op_row(op);
+        for (uint32_t dtype = 0; dtype <= GM_DTYPE_COUNT; dtype++)
+            client->result_dtype[op][dtype] =
+                row.result == GM_RESULT_NONE ? GM_NO_ELEMENT : (uint8_t)gm_result_dtype(row.result, dtype);
+    }
+}
+
 static int make_client(struct gm_client **made, struct gm_failure *failure)
 {
     uint8_t *const memory = mmap(NULL, ALL_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -202,8 +212,7 @@ static int make_client(struct gm_client **made, struct gm_failure *failure)
     client->input = memory + INPUT_AT;
     client->output = (struct gm_wire_out){.bytes = memory + OUTPUT_AT, .capacity = OUTPUT_BYTES};
     client->fd = client->wake_fd = client->event_fd = -1;
-    for (uint32_t op = 0; op < GM_OP_COUNT; op++)
-        client->op_row[op] = gm_op_row(op);
+    fill_tables(client);
     gm__slots_init(client);
     *made = client;
     return GM_OK;

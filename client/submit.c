@@ -58,8 +58,9 @@ static void begin_job(struct gm_client *client, struct gm_job_inside *job, const
     job->result.dtype = GM_NO_ELEMENT;
 }
 
-static int queue_message(struct gm_client *client, const struct gm_request *request, const struct gm_checked *checked,
-                         struct gm_job_inside *job, struct gm_failure *failure)
+static GM_RARE int queue_message(struct gm_client *client, const struct gm_request *request,
+                                 const struct gm_checked *checked, struct gm_job_inside *job,
+                                 struct gm_failure *failure)
 {
     struct gm_wire_request wire = {.method = GM_METHOD_SUBMIT};
 
@@ -83,20 +84,26 @@ static int queue_message(struct gm_client *client, const struct gm_request *requ
     return GM_OK;
 }
 
-static int queue_in_lane(struct gm_client *client, const struct gm_request *request, const struct gm_checked *checked,
-                         struct gm_job_inside *job, uint64_t *now_ns)
+GM_HOT int queue_in_lane(struct gm_client *client, const struct gm_request *request, const struct gm_checked *checked,
+                         struct gm_job_inside *job, struct gm_batch *batch)
 {
-    struct gm_lane *const lane = gm__lane_pick(client, checked->device);
+    struct gm_lane *lane = batch->lane;
 
-    if (lane == NULL)
-        return GM_ENODEVICE;
-    if (*now_ns == 0)
-        *now_ns = gm_now_ns();
-    return gm__lane_put(client, lane, request, checked, job, *now_ns);
+    if (lane == NULL || !lane->open || batch->device != checked->device) {
+        lane = gm__lane_pick(client, checked->device);
+        if (lane == NULL)
+            return GM_ENODEVICE;
+        /* Of several lanes, the one with the fewest jobs may be another for the next job. */
+        batch->lane = checked->device != GM_DEVICE_ANY || client->lane_count == 1 ? lane : NULL;
+        batch->device = checked->device;
+    }
+    if (batch->now_ns == 0)
+        batch->now_ns = gm_now_ns();
+    return gm__lane_put(client, lane, request, checked, job, batch->now_ns);
 }
 
-int gm__job_queue(struct gm_client *client, const struct gm_request *request, struct gm_job_inside *job,
-                  uint64_t *now_ns)
+GM_HOT int queue_job(struct gm_client *client, const struct gm_request *request, struct gm_job_inside *job,
+                     struct gm_batch *batch)
 {
     struct gm_failure *const failure = &client->last;
     struct gm_checked checked;
@@ -105,17 +112,23 @@ int gm__job_queue(struct gm_client *client, const struct gm_request *request, st
         return gm__report(failure, GM_ECLOSED, "", "%s", client->closing.text);
     if (job->client != NULL)
         return gm__report(failure, GM_EINVAL, "job", "the job was not zeroed, or has not been given back yet");
-    int rc = gm__check(client, request, &checked, failure);
+    int rc = gm__check(client, request, batch, &checked, failure);
     if (rc != GM_OK)
         return rc;
     if (checked.by_lane && client->lane_count > 0) {
-        rc = queue_in_lane(client, request, &checked, job, now_ns);
+        rc = queue_in_lane(client, request, &checked, job, batch);
         if (rc == GM_OK)
             return GM_OK;
         if (rc == GM_EBUSY && client->lane_only)
             return gm__report(failure, GM_EBUSY, "", "the lane is full");
     }
     return queue_message(client, request, &checked, job, failure);
+}
+
+int gm__job_queue(struct gm_client *client, const struct gm_request *request, struct gm_job_inside *job,
+                  struct gm_batch *batch)
+{
+    return queue_job(client, request, job, batch);
 }
 
 void gm__submit_end(struct gm_client *client)
@@ -129,8 +142,8 @@ void gm__submit_end(struct gm_client *client)
 int gm_submit_batch(struct gm_client *client, const struct gm_request *requests, struct gm_job *const *jobs,
                     size_t count, size_t *accepted)
 {
+    struct gm_batch batch = {0};
     int rc = gm__entry(client);
-    uint64_t now_ns = 0;
     size_t i = 0;
 
     if (accepted != NULL)
@@ -138,7 +151,7 @@ int gm_submit_batch(struct gm_client *client, const struct gm_request *requests,
     if (rc != GM_OK)
         return rc;
     pthread_mutex_lock(&client->lock);
-    while (i < count && (rc = gm__job_queue(client, &requests[i], gm__inside(jobs[i]), &now_ns)) == GM_OK)
+    while (i < count && (rc = queue_job(client, &requests[i], gm__inside(jobs[i]), &batch)) == GM_OK)
         i++;
     gm__submit_end(client);
     pthread_mutex_unlock(&client->lock);

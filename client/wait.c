@@ -84,14 +84,8 @@ void gm__wake_reader(struct gm_client *client)
         gm__wake_raise(client);
 }
 
-void gm__complete(struct gm_client *client, struct gm_pending *pending, int status)
+void gm__wake_waiter(struct gm_client *client, struct gm_waiter *waiter)
 {
-    struct gm_waiter *const waiter = pending->waiter;
-
-    /* Release: pairs with the acquire in gm_job_status. */
-    atomic_store_explicit(&pending->status, status, memory_order_release);
-    if (waiter == NULL || !waiter->sleeps)
-        return;
     if (waiter == client->reader)
         gm__wake_reader(client);
     else

@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define BATCH        64u /* jobs of one submission, unless the window is smaller */
+#define BATCH        64u /* jobs of one submission, or a fourth of the window: one is written while others run */
 #define GATE_NS      UINT64_C(10000000000) /* until every client has connected */
 #define AHEAD_NS     UINT64_C(2000000)     /* first arrival after the start */
 #define DRAIN_NS     UINT64_C(10000000000) /* for what is in flight at the end */
@@ -62,7 +62,7 @@ static uint64_t keep_full(const struct load *load, struct gm_client *client)
     static struct gm_job jobs[LOAD_WINDOW_MAX];
     struct gm_job *idle[LOAD_WINDOW_MAX];
     struct gm_request requests[BATCH];
-    const uint32_t batch = load->window < BATCH ? load->window : BATCH;
+    const uint32_t batch = load->window / 4u >= BATCH ? BATCH : load->window >= 4u ? load->window / 4u : 1u;
     uint32_t free_count = load->window;
     uint64_t answered = 0, now = gm_now_ns();
 

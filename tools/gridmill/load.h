@@ -26,7 +26,8 @@ struct load {
 /* A client that goes this way only. Returns an exit code. */
 int load_connect(const struct load *load, struct gm_client **client);
 
-/* No-op jobs a second of so many processes that start together, each with a full window. Returns an exit code. */
+/* No-op jobs a second of so many processes that start together, each with a full window: submitted in batches, taken
+ * by one gm_poll and one gm_next_batch for all that are complete. Returns an exit code. */
 int load_processes(const struct load *load, uint32_t clients, double *per_second);
 
 /* No-op jobs whose arrival times are fixed in advance, exponential gaps, this many a second on the average: samples are
