@@ -130,12 +130,17 @@ GM_HD void gm_store16_sys(struct gm_granule *p, struct gm_granule g)
 #endif
 
 /* Between the warps of one block. */
+GM_HD uint32_t gm_load_relaxed_block_u32(const uint32_t *p) { return gm_load_relaxed_u32(p); }
 GM_HD uint32_t gm_load_acquire_block_u32(const uint32_t *p) { return gm_load_acquire_u32(p); }
+GM_HD void gm_store_relaxed_block_u32(uint32_t *p, uint32_t v) { gm_store_relaxed_u32(p, v); }
 GM_HD void gm_store_release_block_u32(uint32_t *p, uint32_t v) { gm_store_release_u32(p, v); }
 GM_HD uint64_t gm_load_relaxed_block_u64(const uint64_t *p) { return gm_load_relaxed_u64(p); }
+GM_HD uint64_t gm_load_acquire_block_u64(const uint64_t *p) { return gm_load_acquire_u64(p); }
 GM_HD void gm_store_relaxed_block_u64(uint64_t *p, uint64_t v) { gm_store_relaxed_u64(p, v); }
-GM_HD struct gm_granule gm_load16_block(const struct gm_granule *p) { return gm_load16_sys(p); }
-GM_HD void gm_store16_block(struct gm_granule *p, struct gm_granule g) { gm_store16_sys(p, g); }
+GM_HD void gm_store_release_block_u64(uint64_t *p, uint64_t v) { gm_store_release_u64(p, v); }
+GM_HD void gm_add_relaxed_block_u64(uint64_t *p, uint64_t v) { (void)__atomic_fetch_add(p, v, __ATOMIC_RELAXED); }
+GM_HD void gm_or_release_block_u32(uint32_t *p, uint32_t v) { (void)__atomic_fetch_or(p, v, __ATOMIC_RELEASE); }
+GM_HD uint32_t gm_and_acquire_block_u32(uint32_t *p, uint32_t v) { return __atomic_fetch_and(p, v, __ATOMIC_ACQUIRE); }
 
 /* A granule between two threads of one processor: the store of each is its release, the load its acquire. */
 GM_HD struct gm_granule gm_load16_gpu(const struct gm_granule *p) { return gm_load16_sys(p); }

@@ -51,41 +51,39 @@ static __device__ __forceinline__ void gm_fence_sys(void) { __threadfence_system
 static __device__ __forceinline__ void gm_fence_acq_rel_sys(void) { __threadfence_system(); }
 static __device__ __forceinline__ void gm_fence_acq_rel_gpu(void) { __threadfence(); }
 
-/* Between the warps of one block, in shared memory. */
-static __device__ __forceinline__ uint32_t gm_load_acquire_block_u32(const uint32_t *p)
+/* Between the warps of one block, in its shared memory. */
+#define GM_BLOCK_LOAD(name, type, constraint, instruction)                                                      \
+    static __device__ __forceinline__ type name(const type *p)                                                  \
+    {                                                                                                           \
+        type v;                                                                                                 \
+        asm volatile(instruction " %0, [%1];"                                                                   \
+                     : "=" constraint(v) : "r"((uint32_t)__cvta_generic_to_shared(p)) : "memory");              \
+        return v;                                                                                               \
+    }
+#define GM_BLOCK_STORE(name, type, constraint, instruction)                                                     \
+    static __device__ __forceinline__ void name(type *p, type v)                                                \
+    {                                                                                                           \
+        asm volatile(instruction " [%0], %1;" ::"r"((uint32_t)__cvta_generic_to_shared(p)), constraint(v)       \
+                     : "memory");                                                                               \
+    }
+GM_BLOCK_LOAD(gm_load_relaxed_block_u32, uint32_t, "r", "ld.relaxed.cta.shared.u32")
+GM_BLOCK_LOAD(gm_load_acquire_block_u32, uint32_t, "r", "ld.acquire.cta.shared.u32")
+GM_BLOCK_LOAD(gm_load_relaxed_block_u64, uint64_t, "l", "ld.relaxed.cta.shared.u64")
+GM_BLOCK_LOAD(gm_load_acquire_block_u64, uint64_t, "l", "ld.acquire.cta.shared.u64")
+GM_BLOCK_STORE(gm_store_relaxed_block_u32, uint32_t, "r", "st.relaxed.cta.shared.u32")
+GM_BLOCK_STORE(gm_store_release_block_u32, uint32_t, "r", "st.release.cta.shared.u32")
+GM_BLOCK_STORE(gm_store_relaxed_block_u64, uint64_t, "l", "st.relaxed.cta.shared.u64")
+GM_BLOCK_STORE(gm_store_release_block_u64, uint64_t, "l", "st.release.cta.shared.u64")
+GM_BLOCK_STORE(gm_add_relaxed_block_u64, uint64_t, "l", "red.relaxed.cta.shared.add.u64")
+GM_BLOCK_STORE(gm_or_release_block_u32, uint32_t, "r", "red.release.cta.shared.or.b32")
+static __device__ __forceinline__ uint32_t gm_and_acquire_block_u32(uint32_t *p, uint32_t v)
 {
-    uint32_t v;
-    asm volatile("ld.acquire.cta.u32 %0, [%1];" : "=r"(v) : "l"(p) : "memory");
-    return v;
-}
-static __device__ __forceinline__ void gm_store_release_block_u32(uint32_t *p, uint32_t v)
-{
-    asm volatile("st.release.cta.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
-}
-static __device__ __forceinline__ uint64_t gm_load_relaxed_block_u64(const uint64_t *p)
-{
-    uint64_t v;
-    asm volatile("ld.relaxed.cta.u64 %0, [%1];" : "=l"(v) : "l"(p) : "memory");
-    return v;
-}
-static __device__ __forceinline__ void gm_store_relaxed_block_u64(uint64_t *p, uint64_t v)
-{
-    asm volatile("st.relaxed.cta.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
-}
-static __device__ __forceinline__ struct gm_granule gm_load16_block(const struct gm_granule *p)
-{
-    struct gm_granule g;
-    asm volatile("ld.relaxed.cta.v4.u32 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(g.w[0]), "=r"(g.w[1]), "=r"(g.w[2]), "=r"(g.w[3])
-                 : "l"(p)
+    uint32_t old;
+    asm volatile("atom.acquire.cta.shared.and.b32 %0, [%1], %2;"
+                 : "=r"(old)
+                 : "r"((uint32_t)__cvta_generic_to_shared(p)), "r"(v)
                  : "memory");
-    return g;
-}
-static __device__ __forceinline__ void gm_store16_block(struct gm_granule *p, struct gm_granule g)
-{
-    asm volatile("st.relaxed.cta.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(p), "r"(g.w[0]), "r"(g.w[1]), "r"(g.w[2]),
-                 "r"(g.w[3])
-                 : "memory");
+    return old;
 }
 
 /* Two 64-bit words in one access, for this GPU alone. */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The admin lane: privileged descriptors from the device process, one a turn, every turn. The dispatcher is the only
- * writer of its tables, so nothing is locked. Whole warp; changes are made by its first lane.
+ * The admin lane: privileged descriptors from the device process, one a turn, every turn. The front of the dispatcher
+ * is the only writer of its tables, so nothing is locked; while lanes come or go the scout looks nowhere. Whole warp;
+ * changes are made by its first lane.
  */
 #ifndef GM_CORE_ADMIN_H
 #define GM_CORE_ADMIN_H
 
-#include "complete.h"
 #include "start.h"
 
 GM_DEV uint32_t gm_admin_word(const struct gm_disp *d, uint32_t word) { return d->side[word / 3u].w[word % 3u]; }
@@ -41,15 +41,15 @@ GM_DEV int32_t gm_admin_lane_open(struct gm_disp *d)
     return GM_OK;
 }
 
-GM_DEV int32_t gm_admin_lane_close(struct gm_disp *d)
+/* used: a job of it is in flight. */
+GM_DEV int32_t gm_admin_lane_close(struct gm_disp *d, bool used)
 {
     const uint32_t index = gm_admin_word(d, GM_A_INDEX);
     if (index >= GM_LANE_TABLE || !d->lane[index].header)
         return GM_EINVAL;
     gm_lane_shut(d, index);
-    for (uint32_t i = 0; i < GM_ENTRIES_MAX; i++)
-        if (gm_entry_lane(d->entry_lane[i]) == index)
-            return GM_EBUSY; /* its completion slots are still to be written */
+    if (used)
+        return GM_EBUSY; /* its completion slots are still to be written */
     d->lane[index].header = NULL;
     if (d->hot == index + 1u)
         d->hot = 0;
@@ -84,7 +84,7 @@ GM_DEV bool gm_admin_arena_used(const struct gm_core *core, const struct gm_disp
     const uint64_t from = has ? d->arena[index].address : 0, bytes = has ? d->arena[index].bytes : 0;
     bool used = false;
     for (uint32_t i = gm_lane_id(); i < core->entries_count; i += GM_WARP)
-        for (uint32_t k = 0; d->entry_lane[i] != GM_LANE_NONE && k < GM_BUFFERS_MAX; k++)
+        for (uint32_t k = 0; d->note[i].lane != GM_LANE_NONE && k < GM_BUFFERS_MAX; k++)
             used = used || gm_load_relaxed_u64(&gm_entry_at(core, i)->job.address[k]) - from < bytes;
     return gm_ballot(used) != 0;
 }
@@ -115,13 +115,13 @@ GM_DEV bool gm_admin_abort(const struct gm_core *core, const struct gm_disp *d, 
     bool found = false;
     for (uint32_t base = 0; base < core->entries_count; base += GM_WARP) {
         const uint32_t i = base + gm_lane_id();
-        if (i < core->entries_count && gm_entry_lane(d->entry_lane[i]) == lane) {
+        if (i < core->entries_count && gm_entry_lane(d->note[i].lane) == lane) {
             struct gm_entry *entry = gm_entry_at(core, i);
             const uint64_t at = gm_load_relaxed_u64(&entry->job.position);
             if (!all && at != position)
                 continue;
             found = true;
-            if (d->entry_lane[i] & GM_LANE_INLINE)
+            if (d->note[i].lane & GM_LANE_INLINE)
                 gm_publish_abort(core, d, i, at);
             else
                 gm_store_relaxed_u32(&entry->abort, 1);
@@ -153,20 +153,24 @@ GM_DEV int32_t gm_admin_cancel_later(struct gm_disp *d, uint32_t lane, uint64_t 
 
 /* Handles the complete admin descriptor that landed in d->side. Returns 1, as work done, or 0 for a ping: it comes all
  * the time, and must not keep an idle device from going to sleep. Whole warp. */
-GM_DEV_CALL uint32_t gm_admin(const struct gm_core *core, struct gm_disp *d)
+GM_DEV_CALL uint32_t gm_admin(struct gm_disp *d)
 {
+    d = gm_disp_here(d);
+    const struct gm_core *core = &d->core;
     const uint32_t op = gm_admin_word(d, GM_A_OP), lane = gm_admin_word(d, GM_A_INDEX);
     const uint64_t position = gm_admin_word64(d, GM_A_POSITION), at = d->admin_head;
     /* Acquire: what the device process prepared before it wrote the descriptor (cleared memory, mapped rings). */
     gm_fence_acq_rel_sys();
-    const bool closes = op == GM_ADMIN_LANE_CLOSE;
+    gm_back_collect(d); /* what is in flight is looked for below */
+    const bool closes = op == GM_ADMIN_LANE_CLOSE, lanes = closes || op == GM_ADMIN_LANE_OPEN;
+    if (lanes)
+        gm_scout_hold(d);
     const bool aborted = (op == GM_ADMIN_CANCEL || closes) && gm_admin_abort(core, d, lane, position, closes);
     const bool used = op == GM_ADMIN_ARENA_CLEAR && gm_admin_arena_used(core, d);
     gm_syncwarp();
     if (gm_lane_id() == 0) {
         int32_t status = GM_OK;
         uint64_t result = 0;
-        d->admin_head++;
         switch (op) {
         case GM_ADMIN_PING:
             result = d->counters.turns;
@@ -175,7 +179,7 @@ GM_DEV_CALL uint32_t gm_admin(const struct gm_core *core, struct gm_disp *d)
             status = gm_admin_lane_open(d);
             break;
         case GM_ADMIN_LANE_CLOSE:
-            status = gm_admin_lane_close(d);
+            status = gm_admin_lane_close(d, aborted);
             break;
         case GM_ADMIN_ARENA_SET:
             status = gm_admin_arena_set(d);
@@ -196,7 +200,10 @@ GM_DEV_CALL uint32_t gm_admin(const struct gm_core *core, struct gm_disp *d)
         }
         struct gm_granule *slot = &core->admin_cq[at & (GM_ADMIN_SLOTS - 1u)];
         gm_complete_store(slot, gm_lap(at, GM_ADMIN_SLOTS_LOG2), result, status, 0);
+        gm_store_release_block_u64(&d->admin_head, at + 1u); /* and the scout may write d->side again */
     }
+    if (lanes)
+        gm_scout_go(d);
     gm_syncwarp();
     return op == GM_ADMIN_PING ? 0u : 1u;
 }

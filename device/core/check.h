@@ -115,12 +115,13 @@ GM_DEV bool gm_check_overlap(uint64_t a, uint64_t a_bytes, uint64_t b, uint64_t 
     return a_bytes != 0 && b_bytes != 0 && a != b && a < b + b_bytes && b < a + a_bytes;
 }
 
-/* Descriptor k of the stage into a job without its resources. wide: its second half was complete too. */
-GM_DEV int32_t gm_check(const struct gm_core *core, const struct gm_disp *d, uint32_t lane_index, uint32_t k,
-                        bool has_wide, struct gm_job *job, struct gm_plan *plan)
+/* A descriptor into a job without its resources. wide: the words of its second half, or zeros when it has none or it is
+ * not there. */
+GM_DEV int32_t gm_check(const struct gm_core *core, const struct gm_disp *d, uint32_t lane_index, uint64_t position,
+                        struct gm_words head, bool has_wide, struct gm_words wide, struct gm_job *job,
+                        struct gm_plan *plan)
 {
     const struct gm_lane_row *lane = &d->lane[lane_index];
-    const struct gm_words head = gm_poll_words(d, k);
     const uint32_t word0 = head.w[GM_W_OP];
     const bool lane0 = lane_index == 0;
     const uint32_t session = lane0 ? head.w[GM_W_SESSION] : lane->session;
@@ -132,19 +133,14 @@ GM_DEV int32_t gm_check(const struct gm_core *core, const struct gm_disp *d, uin
     job->lane = (uint16_t)lane_index;
     job->slots_log2 = (uint8_t)lane->slots_log2;
     job->pad = 0;
-    job->position = lane->head + k;
+    job->position = position;
     job->completion = (uint64_t)(uintptr_t)&lane->cq[job->position & ((UINT64_C(1) << lane->slots_log2) - 1u)];
     job->n = gm_desc_get64(head.w, GM_W_N);
     job->bins = head.w[GM_W_COUNT];
     job->marks = 0;
     job->start_ns = d->now_ns;
-    job->value[0] = job->value[1] = 0;
-    struct gm_words wide = {{0}};
-    if (has_wide) {
-        wide = gm_poll_words(d, k + 1u);
-        job->value[0] = gm_desc_get64(wide.w, GM_W_VALUE0 - 12u);
-        job->value[1] = gm_desc_get64(wide.w, GM_W_VALUE1 - 12u);
-    }
+    job->value[0] = gm_desc_get64(wide.w, GM_W_VALUE0 - 12u);
+    job->value[1] = gm_desc_get64(wide.w, GM_W_VALUE1 - 12u);
     GM_UNROLL
     for (uint32_t i = 0; i < GM_BUFFERS_MAX; i++)
         job->address[i] = 0;

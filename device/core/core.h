@@ -65,7 +65,7 @@ struct __attribute__((aligned(128))) gm_slot {
     struct gm_granule g[GM_SLOT_GRANULES];
 };
 
-/* Inbox slot: lap << 32 | kind << 30 | entry. */
+/* Inbox slot: lap << 32 | kind << 30 | in slot << 29 | op << 21 | lane << 12 | entry. */
 enum gm_inbox_kind {
     GM_INBOX_NEXT = 0, /* a phase is done and the job goes on; the others: it was answered, with */
     GM_INBOX_DONE = 1, /* a result */
@@ -100,11 +100,21 @@ struct gm_lane_row {
 #define GM_LANE_WORDS ((GM_LANE_TABLE + 31u) / 32u)
 
 #define GM_LANE_NONE 0x3fffu
-/* Flags beside a lane index, in entry_lane. */
+/* Flags beside a lane index, in a note. */
 #define GM_LANE_INLINE 0x4000u /* the job lies in its ticket's slot */
 #define GM_LANE_POOL   0x8000u /* it holds workspace from the pool */
 GM_HD uint32_t gm_entry_lane(uint32_t word) { return word & ~(GM_LANE_INLINE | GM_LANE_POOL); }
 static_assert(GM_LANE_TABLE <= GM_LANE_NONE, "no lane");
+
+/* What the dispatcher itself knows of an entry's job. */
+struct __attribute__((aligned(8))) gm_note {
+    uint16_t lane;   /* and flags; GM_LANE_NONE: free */
+    uint16_t widest; /* ring credit that the job gives back */
+    uint8_t op;
+    uint8_t generation; /* of the entry's current job; a ticket carries it */
+    uint16_t pad;
+};
+static_assert(sizeof(struct gm_note) == 8, "one load");
 
 struct gm_piece {
     uint32_t start, count; /* in units of GM_WORKSPACE_ALIGN */
@@ -145,53 +155,93 @@ struct gm_core {
     uint32_t park_in_flight;   /* CPU: park while jobs run, because a push into the inbox wakes the dispatcher */
 };
 
+/* What of its own the front has to look at. */
+enum gm_attention {
+    GM_ATTEND_ADMIN = 1,   /* an admin descriptor is in side */
+    GM_ATTEND_MESSAGES = 2 /* the back has put messages into message */
+};
+
+/* What the three parts of the dispatcher tell each other: the front serves lanes, and is the only one that starts jobs
+ * and publishes; the back empties the inbox; the scout looks at everything in host memory that is not the front's lane.
+ * On a GPU each is a warp, on the CPU they are one thread. Every word has one writer, but attention, which is a set. */
+struct gm_crew {
+    uint64_t ack_floor;  /* back: every ticket below was read */
+    uint32_t attention;  /* set by back and scout, cleared by the front */
+    uint32_t freed;      /* back: entries put into back so far */
+    uint32_t messages;   /* back: words put into message so far */
+    uint32_t hold;       /* front: odd while the scout is to look nowhere */
+    uint32_t held;       /* scout: the hold that it keeps */
+    uint32_t leave;      /* front: the others are to leave */
+    uint32_t apart;      /* the parts run at the same time */
+    uint32_t pad[3];
+    uint32_t message[GM_ENTRIES_MAX]; /* from the back to the front: inbox words of all jobs but those in slots */
+    uint16_t back[GM_ENTRIES_MAX];    /* entries of jobs in slots that are done */
+};
+
 /* Private to the dispatcher. Copied in 16-byte pieces between launches of a GPU's kernel. */
 struct __attribute__((aligned(128))) gm_disp {
     struct gm_granule stage[GM_POLL_MAX * 4]; /* private copies of one poll */
-    struct gm_slot line;                      /* a slot on its way out */
-    struct gm_granule side[4];                /* admin descriptor */
+    struct gm_granule side[4];                /* admin descriptor, from the scout to the front */
     struct gm_core core;                     /* a copy for the calls of a turn, apart from a kernel's parameters */
     struct gm_op_row op_row[GM_OP_COUNT];     /* the op table, where a look costs no branches */
     struct gm_device_counters counters;
     uint64_t published; /* next ticket position */
-    uint64_t ack_floor; /* every position below is acknowledged */
-    uint64_t inbox_head;
+    uint64_t inbox_head; /* back */
     uint64_t admin_head;
     uint64_t last_work_ns, now_ns, stop_position;
     uint32_t credit; /* ring positions not promised to any job, beyond one stop ticket per worker */
     uint32_t free_entries, held_lane; /* held_lane: lane + 1 whose next job waits for a resource */
     uint32_t held_pool;               /* and that is the workspace pool: jobs of others that need none go on */
     uint32_t hot, round;              /* lane + 1 served last; lane that last had its turn among those that are ready */
-    uint32_t sweep;                   /* first lane of the next look at all lanes */
+    uint32_t sweep, sweeps;           /* scout: first lane of the next look at all lanes; looks so far */
+    uint32_t admin_told;              /* scout: low word of the admin position behind the last that it reported */
+    uint32_t collected, messages_taken; /* front: of what the back put into its rings */
     uint32_t expects;                 /* something is known to be at the head of the lane that is looked at */
     uint32_t refused_status;          /* of the last descriptor that was refused */
     uint32_t refused_cancelled;       /* of this turn's: cancelled before they were taken, which is nobody's fault */
     uint32_t waited;                  /* in this turn a job could not have what it needs */
+    uint32_t work;                    /* of this turn: slots and messages taken, admin descriptors */
+    uint32_t turn;                    /* of the front: counts them, modulo 2^32 */
+    uint32_t quick[2]; /* jobs started the quick way that are not in the counters yet: of clients' lanes, of others */
     uint32_t stopping, asleep;              /* stopping: a STOP descriptor was read and its tickets are not out yet */
     uint32_t pieces, pieces_out;
     uint32_t lane_top, cancels; /* lane_top: one more than the highest open lane */
-    uint8_t entry_generation[GM_ENTRIES_MAX]; /* of the entry's current job; a ticket carries it */
-    uint64_t journal_due; /* one more than the position of a single job just started and not marked yet; or 0 */
     uint32_t wake; /* set by a turn: some bit of wake_lanes is; the backend clears both when it has woken them */
     uint32_t wake_lanes[GM_LANE_WORDS];
     uint32_t ready[GM_LANE_WORDS]; /* lanes whose next descriptor has begun to come, and that were not served since */
+    uint32_t ready_words;          /* which of these words are not zero */
     uint16_t free_entry[GM_ENTRIES_MAX];
-    uint16_t entry_widest[GM_ENTRIES_MAX]; /* what a job in flight gives back, without a trip to its entry */
-    uint16_t entry_lane[GM_ENTRIES_MAX];   /* GM_LANE_NONE: free */
+    struct gm_note note[GM_ENTRIES_MAX];
     uint32_t entry_ticket[GM_ENTRIES_MAX]; /* of a job in its slot: the low word of its ticket's position */
-    uint8_t entry_op[GM_ENTRIES_MAX];
     struct gm_piece piece[GM_WORKSPACE_PIECES];
     struct gm_cancel cancel[GM_CANCELS_MAX];
+    struct gm_crew crew;
     struct gm_lane_row lane[GM_LANE_TABLE];
     struct gm_arena_row arena[GM_ARENAS_MAX];
 };
 
+#ifdef __CUDACC__
+/* A block's dynamic shared memory: the dispatcher's state, or a worker's scratch. */
+extern __shared__ __align__(1024) uint8_t gm_dynamic[];
+#endif
+/* The dispatcher's state, for the code that is not inlined into its turn: by its name, so that a GPU's compiler knows
+ * that it is shared memory, where a load by a pointer costs half as much again. */
+GM_DEV struct gm_disp *gm_disp_here(struct gm_disp *d)
+{
+#ifdef __CUDACC__
+    (void)d;
+    return (struct gm_disp *)gm_dynamic;
+#else
+    return d;
+#endif
+}
+
 /* Whether a lane is a client's: neither gridmilld's nor the one of the self-test. */
 GM_HD bool gm_is_client_lane(uint32_t lane) { return lane != 0 && lane <= GM_LANES_MAX; }
 
-GM_HD bool gm_bit(const uint32_t *words, uint32_t i) { return (words[i / 32u] >> (i & 31u) & 1u) != 0; }
+static_assert(GM_LANE_WORDS <= 32u, "ready_words");
 
-static_assert(GM_OP_COUNT <= 256u, "entry_op");
+static_assert(GM_OP_COUNT <= 256u, "an op fits a note");
 
 GM_HD struct gm_entry *gm_entry_at(const struct gm_core *core, uint32_t index) { return &core->entries[index]; }
 

@@ -15,7 +15,7 @@ GM_DEV uint64_t gm_draw(const struct gm_core *core) { return gm_fetch_add_relaxe
  * Whole warp, same answer for all. */
 GM_DEV bool gm_draw_try(const struct gm_core *core, uint64_t ticket, struct gm_drawn *drawn)
 {
-    const struct gm_slot *slot = &core->slots[ticket & (((uint64_t)1 << core->tickets_log2) - 1u)];
+    const struct gm_slot *slot = gm_slot_at(core, ticket);
     const uint32_t lap = gm_lap(ticket, core->tickets_log2);
     drawn->g[0] = gm_load16_gpu(&slot->g[gm_lane_id() % GM_SLOT_GRANULES]);
     uint32_t there = gm_ballot(drawn->g[0].w[3] == lap);

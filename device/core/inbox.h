@@ -8,36 +8,32 @@
 
 #include "core.h"
 
+static_assert(GM_ENTRIES_MAX <= 1u << 12 && GM_LANE_TABLE <= 1u << 9 && GM_OP_COUNT <= 1u << 8, "a message's bits");
+GM_HD uint32_t gm_inbox_word(uint32_t kind, bool in_slot, const struct gm_job *job)
+{
+    return kind << 30 | (in_slot ? 1u << 29 : 0u) | (uint32_t)job->op << 21 | (uint32_t)job->lane << 12 | job->entry;
+}
+GM_HD uint32_t gm_inbox_kind(uint64_t word) { return (uint32_t)word >> 30; }
+GM_HD bool gm_inbox_in_slot(uint64_t word) { return ((uint32_t)word >> 29 & 1u) != 0; }
+GM_HD uint32_t gm_inbox_op(uint64_t word) { return (uint32_t)word >> 21 & 0xffu; }
+GM_HD uint32_t gm_inbox_lane(uint64_t word) { return (uint32_t)word >> 12 & 0x1ffu; }
+GM_HD uint32_t gm_inbox_entry(uint64_t word) { return (uint32_t)word & 0xfffu; }
+
 /* Worker, one thread. Release: pairs with the acquire in gm_inbox_load; hands the entry back to the dispatcher. */
-GM_DEV void gm_inbox_push(const struct gm_core *core, uint32_t kind, uint32_t entry)
+GM_DEV void gm_inbox_push(const struct gm_core *core, uint32_t word)
 {
     const uint64_t t = gm_fetch_add_relaxed_u64(&core->counters->inbox_tail, 1);
     const uint64_t mask = ((uint64_t)1 << core->entries_log2) - 1u;
-    gm_store_release_u64(&core->inbox[t & mask], (uint64_t)gm_lap(t, core->entries_log2) << 32 | kind << 30 | entry);
+    gm_store_release_u64(&core->inbox[t & mask], (uint64_t)gm_lap(t, core->entries_log2) << 32 | word);
 }
-GM_DEV uint32_t gm_inbox_kind(uint64_t word) { return (uint32_t)word >> 30; }
 /* Of a job that was answered. */
 GM_DEV uint32_t gm_inbox_answered(int32_t status)
 {
     return status == GM_OK ? GM_INBOX_DONE : status == GM_ECANCELLED ? GM_INBOX_CANCELLED : GM_INBOX_FAILED;
 }
 
-/* Dispatcher: a word; valid when its lap is the position's. On the GPU the loads of a turn
- * must overlap, so the acquire is a fence of its own (gm_inbox_acquire), paid only when there is a message. */
-GM_DEV uint64_t gm_inbox_load(const uint64_t *word)
-{
-#ifdef __CUDACC__
-    return gm_load_relaxed_u64(word);
-#else
-    return gm_load_acquire_u64(word);
-#endif
-}
-/* Acquire: pairs with the release in gm_inbox_push. Loads the word at a position again, because a fence would wait for
- * the looks at host memory that are on their way. */
-GM_DEV void gm_inbox_acquire(const struct gm_core *core, uint64_t position)
-{
-    (void)gm_load_acquire_u64(&core->inbox[position & (((uint64_t)1 << core->entries_log2) - 1u)]);
-}
+/* Dispatcher: a word; valid when its lap is the position's. Acquire: pairs with the release in gm_inbox_push. */
+GM_DEV uint64_t gm_inbox_load(const uint64_t *word) { return gm_load_acquire_u64(word); }
 GM_DEV bool gm_inbox_valid(const struct gm_core *core, uint64_t position, uint64_t word)
 {
     return (uint32_t)(word >> 32) == gm_lap(position, core->entries_log2);

@@ -58,14 +58,14 @@ static inline int gm_core_init(struct gm_core *core, struct gm_counters *counter
     core->idle_ns = shape->idle_ns;
     core->workspace_bytes = shape->workspace_bytes / GM_WORKSPACE_ALIGN * GM_WORKSPACE_ALIGN; /* the pool's units */
     core->park_in_flight = shape->park_in_flight;
-    d->published = d->ack_floor = shape->ticket_start;
+    d->published = d->crew.ack_floor = shape->ticket_start;
     d->inbox_head = shape->inbox_start;
     d->credit = tickets - shape->workers;
     d->free_entries = entries;
     for (uint32_t i = 0; i < entries; i++)
         d->free_entry[i] = (uint16_t)(entries - 1u - i);
     for (uint32_t i = 0; i < GM_ENTRIES_MAX; i++)
-        d->entry_lane[i] = GM_LANE_NONE;
+        d->note[i].lane = GM_LANE_NONE;
     for (uint32_t op = 0; op < GM_OP_COUNT; op++)
         d->op_row[op] = gm_op_row(op);
     gm_workspace_init(d, shape->workspace_bytes);

@@ -8,7 +8,7 @@
 
 #include "core.h"
 
-#define GM_TILES_ALONE      2u   /* up to so many tiles one share is faster than a fan-out (2 to 3 us) */
+#define GM_TILES_ALONE      1u   /* up to so many tiles one share is faster than a fan-out: two in a row are not */
 #define GM_HOST_SHARES      8u   /* shares of a job on host memory: enough to saturate PCIe */
 #define GM_PARTIAL_BYTES    16u  /* of a tile of a reduction: 128-bit sum, or a value and a count */
 #define GM_HIST_PRIVATE_MAX (UINT64_C(64) << 20) /* bytes of private histograms of one job */

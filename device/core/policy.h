@@ -10,7 +10,7 @@
 #ifndef GM_CORE_POLICY_H
 #define GM_CORE_POLICY_H
 
-#include "look.h"
+#include "scout.h"
 
 GM_DEV bool gm_policy_open(const struct gm_disp *d, uint32_t lane)
 {
@@ -20,16 +20,17 @@ GM_DEV bool gm_policy_open(const struct gm_disp *d, uint32_t lane)
 /* The first lane after one, in circular order, that is ready; or GM_LANE_NONE. */
 GM_DEV uint32_t gm_policy_ready(const struct gm_disp *d, uint32_t after)
 {
-    const uint32_t start = (after + 1u) % (GM_LANE_WORDS * 32u);
-    uint32_t word = start / 32u, mask = ~UINT32_C(0) << (start & 31u);
-    for (uint32_t i = 0; i <= GM_LANE_WORDS; i++) { /* the first word twice: from start on, and up to it */
-        const uint32_t bits = d->ready[word] & mask;
-        if (bits != 0)
-            return word * 32u + gm_lowest_one(bits);
-        mask = ~UINT32_C(0);
-        word = word + 1u < GM_LANE_WORDS ? word + 1u : 0;
-    }
-    return GM_LANE_NONE;
+    const uint32_t words = gm_load_relaxed_block_u32(&d->ready_words);
+    if (words == 0)
+        return GM_LANE_NONE;
+    const uint32_t start = (after + 1u) % (GM_LANE_WORDS * 32u), first = start / 32u;
+    const uint32_t bits = gm_load_relaxed_block_u32(&d->ready[first]) & ~UINT32_C(0) << (start & 31u);
+    if (bits != 0)
+        return first * 32u + gm_lowest_one(bits);
+    const uint32_t behind = words & ~UINT32_C(1) << first; /* of the words: those after the first */
+    const uint32_t word = gm_lowest_one(behind != 0 ? behind : words);
+    const uint32_t there = gm_load_relaxed_block_u32(&d->ready[word]);
+    return there != 0 ? word * 32u + gm_lowest_one(there) : GM_LANE_NONE;
 }
 
 /* Lane index, or GM_LANE_NONE. Same answer on the whole warp; changes nothing. */
@@ -52,41 +53,47 @@ GM_DEV uint32_t gm_policy_pick(const struct gm_disp *d, uint32_t turns)
 /* Whether something is known to be at the head of the lane that was picked. */
 GM_DEV bool gm_policy_expects(const struct gm_disp *d, uint32_t lane)
 {
-    return lane != GM_LANE_NONE && (d->held_lane == lane + 1u || gm_bit(d->ready, lane));
+    if (lane == GM_LANE_NONE)
+        return false;
+    const uint32_t ready = gm_load_relaxed_block_u32(&d->ready[lane / 32u]);
+    return d->held_lane == lane + 1u || (ready >> (lane & 31u) & 1u) != 0;
 }
+
+/* The lane that was chosen last, or GM_LANE_NONE. */
+GM_DEV uint32_t gm_policy_aim(const struct gm_disp *d) { return d->hot != 0 ? d->hot - 1u : GM_LANE_NONE; }
 
 /* The choice is made: its mark goes. One thread. */
 GM_DEV void gm_policy_aimed(struct gm_disp *d, uint32_t lane)
 {
+    if (lane == GM_LANE_NONE)
+        gm_store_relaxed_block_u32(&d->hot, 0);
     if (lane != GM_LANE_NONE) {
         if (d->held_lane != lane + 1u) /* what it gets out of turn does not move the round on */
             d->round = lane;
-        d->ready[lane / 32u] &= ~(1u << (lane & 31u));
-        d->hot = lane + 1u;
+        gm_ready_clear(d, lane);
+        gm_store_relaxed_block_u32(&d->hot, lane + 1u);
     }
 }
 
-/* The sweep goes on behind the lanes that it asked last. One thread. */
-GM_DEV void gm_policy_swept(struct gm_disp *d)
+/* How much to read of a lane in the next turn. Wide as soon as a read came back full, narrow again when it came back
+ * nearly empty: a wide read costs about half a microsecond more. */
+GM_DEV uint32_t gm_policy_width(uint32_t width, uint32_t slots_log2, uint32_t complete)
 {
-    d->sweep = d->sweep + GM_SWEEP_LANES < d->lane_top ? d->sweep + GM_SWEEP_LANES : 0;
+    const uint32_t slots = 1u << slots_log2, most = slots < GM_POLL_MAX ? slots : GM_POLL_MAX;
+    const uint32_t least = slots < GM_POLL_NARROW ? slots : GM_POLL_NARROW;
+    const uint32_t wider = width * 2u < most ? width * 2u : most;
+    return complete == width ? wider : complete <= GM_POLL_NARROW / 2u ? least : width;
 }
 
-/* After a turn with this lane: how much to read of it next time. One thread. Wide as soon as a read came back full,
- * narrow again when it came back nearly empty: a wide read costs about half a microsecond more. */
+/* After a turn with this lane. One thread. */
 GM_DEV void gm_policy_served(struct gm_lane_row *lane, uint32_t complete, bool useful, bool begun)
 {
-    const uint32_t slots = 1u << lane->slots_log2, most = slots < GM_POLL_MAX ? slots : GM_POLL_MAX;
-    const uint32_t least = slots < GM_POLL_NARROW ? slots : GM_POLL_NARROW;
-    if (complete == lane->width)
-        lane->width = lane->width * 2u < most ? lane->width * 2u : most;
-    else if (complete <= GM_POLL_NARROW / 2u)
-        lane->width = least;
+    lane->width = gm_policy_width(lane->width, lane->slots_log2, complete);
     /* Half a descriptor, of a client that died or means harm, must not cost the others every second turn. */
     if (useful)
-        lane->strikes = 0;
+        gm_store_relaxed_block_u32(&lane->strikes, 0);
     else if (begun && lane->strikes < GM_STRIKES_MAX)
-        lane->strikes++;
+        gm_store_relaxed_block_u32(&lane->strikes, lane->strikes + 1u);
 }
 
 #endif

@@ -22,8 +22,6 @@ GM_DEV void gm_syncwarp(void) { __syncwarp(); }
 GM_DEV uint32_t gm_lowest_zero(uint32_t mask) { return mask == 0xffffffffu ? 32u : (uint32_t)__ffs(~mask) - 1u; }
 GM_DEV uint32_t gm_lowest_one(uint32_t mask) { return mask == 0 ? 32u : (uint32_t)__ffs(mask) - 1u; }
 GM_DEV uint32_t gm_count_ones(uint32_t mask) { return (uint32_t)__popc(mask); }
-/* The lanes that have the same key as this one. */
-GM_DEV uint32_t gm_match(uint32_t key) { return __match_any_sync(0xffffffffu, key); }
 /* Sum over the lanes before this one. Mostly of zeros and ones, which a vote answers in a fifth of the time. */
 GM_DEV uint32_t gm_scan_exclusive(uint32_t v)
 {
@@ -43,9 +41,6 @@ GM_DEV uint64_t gm_now_ns(void)
     asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(t));
     return t;
 }
-/* Adds to a word that only this warp touches, from several of its lanes at once. */
-GM_DEV void gm_private_add(uint64_t *p, uint64_t v) { atomicAdd((unsigned long long *)p, (unsigned long long)v); }
-GM_DEV void gm_private_or(uint32_t *p, uint32_t v) { atomicOr(p, v); }
 #else
 #include <stdbool.h>
 #include <time.h>
@@ -61,7 +56,6 @@ GM_DEV void gm_syncwarp(void) {}
 GM_DEV uint32_t gm_lowest_zero(uint32_t mask) { return mask == 0xffffffffu ? 32u : (uint32_t)__builtin_ctz(~mask); }
 GM_DEV uint32_t gm_lowest_one(uint32_t mask) { return mask == 0 ? 32u : (uint32_t)__builtin_ctz(mask); }
 GM_DEV uint32_t gm_count_ones(uint32_t mask) { return (uint32_t)__builtin_popcount(mask); }
-GM_DEV uint32_t gm_match(uint32_t key) { return (void)key, 1u; }
 GM_DEV uint32_t gm_scan_exclusive(uint32_t v) { return (void)v, 0; }
 GM_DEV uint64_t gm_now_ns(void)
 {
@@ -69,13 +63,6 @@ GM_DEV uint64_t gm_now_ns(void)
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
-GM_DEV void gm_private_add(uint64_t *p, uint64_t v) { *p += v; }
-GM_DEV void gm_private_or(uint32_t *p, uint32_t v) { *p |= v; }
-#endif
-
-/* While the dispatcher waits for warps that look for it. Tests that play all parts in one thread let them look here. */
-#ifndef GM_BOX_PAUSE
-#define GM_BOX_PAUSE(box) ((void)(box))
 #endif
 
 #endif

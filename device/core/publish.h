@@ -9,30 +9,45 @@
 
 #include "slot.h"
 
-/* Whether positions published .. published + n - 1 may be written. A ticket that was drawn but not yet read must not
- * be overwritten; counting reads is not enough, because they finish out of order. Whole warp. */
-GM_DEV bool gm_room(const struct gm_core *core, struct gm_disp *d, uint32_t n)
+#define GM_ACKS_LOOK (4u * GM_WARP) /* acknowledgements that the back looks at in one turn */
+
+/* Moves the floor below which every ticket was read, until it reaches an end or a ticket that was not. Counting reads
+ * would not be enough, because they finish out of order. The back; whole warp. */
+GM_DEV void gm_acks_look(const struct gm_core *core, struct gm_disp *d, uint64_t end)
 {
     const uint64_t size = (uint64_t)1 << core->tickets_log2;
-    const uint64_t need = d->published + n;
-    while ((int64_t)(need - size - d->ack_floor) > 0) {
-        const uint64_t p = d->ack_floor + gm_lane_id();
-        const bool read = (int64_t)(d->published - p) > 0 &&
-                          gm_load_acquire_u32(&core->acks[p & (size - 1u)]) == gm_lap(p, core->tickets_log2);
+    uint64_t floor = gm_load_relaxed_block_u64(&d->crew.ack_floor);
+    while ((int64_t)(end - floor) > 0) {
+        const uint64_t p = floor + gm_lane_id();
+        const bool read = gm_load_acquire_u32(&core->acks[p & (size - 1u)]) == gm_lap(p, core->tickets_log2);
         const uint32_t run = gm_lowest_zero(gm_ballot(read));
-        gm_syncwarp();
-        if (gm_lane_id() == 0)
-            d->ack_floor += run;
-        gm_syncwarp();
         if (run == 0)
-            return false;
+            break;
+        floor += run;
     }
-    return true;
+    gm_syncwarp();
+    if (gm_lane_id() == 0)
+        gm_store_release_block_u64(&d->crew.ack_floor, floor);
+    gm_syncwarp();
 }
 
-GM_DEV struct gm_slot *gm_slot_at(const struct gm_core *core, uint64_t ticket)
+/* Whether positions published .. published + n - 1 may be written, as far as the back has looked: a ticket that was
+ * drawn but not yet read must not be overwritten. */
+GM_DEV bool gm_room_there(const struct gm_core *core, const struct gm_disp *d, uint32_t n)
 {
-    return &core->slots[ticket & (((uint64_t)1 << core->tickets_log2) - 1u)];
+    const uint64_t end = d->published + n - ((uint64_t)1 << core->tickets_log2);
+    return (int64_t)(end - gm_load_acquire_block_u64(&d->crew.ack_floor)) <= 0;
+}
+
+/* The same; who plays the back too looks now. Whole warp. */
+GM_DEV bool gm_room(const struct gm_core *core, struct gm_disp *d, uint32_t n)
+{
+    if (gm_room_there(core, d, n))
+        return true;
+    if (d->crew.apart)
+        return false;
+    gm_acks_look(core, d, d->published + n - ((uint64_t)1 << core->tickets_log2));
+    return gm_room_there(core, d, n);
 }
 
 /* A reference to a job in its entry. The caller has filled the entry and fenced. One thread. */
@@ -58,22 +73,6 @@ GM_DEV void gm_publish_job(const struct gm_core *core, uint64_t ticket, const st
         gm_store16_gpu(&slot->g[i], gm_slot_granule(job, word, lap, i));
 }
 
-/* The same with one access of a warp, when latency counts. Every SIMT lane has the job. Whole warp. */
-GM_DEV void gm_publish_line(const struct gm_core *core, struct gm_disp *d, uint64_t ticket, const struct gm_job *job,
-                            uint32_t word)
-{
-    struct gm_slot *slot = gm_slot_at(core, ticket);
-    const uint32_t lap = gm_lap(ticket, core->tickets_log2);
-    if (gm_lane_id() == 0) {
-        GM_UNROLL
-        for (uint32_t i = 0; i < GM_SLOT_GRANULES; i++)
-            d->line.g[i] = gm_slot_granule(job, word, lap, i);
-    }
-    gm_syncwarp();
-    for (uint32_t i = gm_lane_id(); i < GM_SLOT_GRANULES; i += GM_WARP)
-        gm_store16_gpu(&slot->g[i], d->line.g[i]);
-}
-
 /* Says in the slot of a job that it was cancelled, unless the slot carries another ticket by now: then a worker has it
  * already. The granule is written whole, so the worker finds it with or without. One thread. */
 GM_DEV void gm_publish_abort(const struct gm_core *core, const struct gm_disp *d, uint32_t entry, uint64_t position)
@@ -81,7 +80,7 @@ GM_DEV void gm_publish_abort(const struct gm_core *core, const struct gm_disp *d
     const uint64_t ticket = d->published - (uint32_t)((uint32_t)d->published - d->entry_ticket[entry]);
     if (d->published - ticket > (uint64_t)1 << core->tickets_log2)
         return;
-    const uint32_t word = gm_ticket_make(d->entry_generation[entry], entry, GM_SHARE_ABORTED);
+    const uint32_t word = gm_ticket_make(d->note[entry].generation, entry, GM_SHARE_ABORTED);
     gm_store16_gpu(&gm_slot_at(core, ticket)->g[0],
                    gm_slot_pack(gm_lap(ticket, core->tickets_log2), word, gm_low(position), gm_high(position)));
 }

@@ -58,6 +58,11 @@ static_assert(GM_SLOT_WORDS == GM_SLOT_GRANULES * 3u, "three words to a granule"
 #define GM_JOB_WORDS (sizeof(struct gm_job) / 4u)
 #define GM_JOB_WORD(field) (offsetof(struct gm_job, field) / 4u)
 
+GM_DEV struct gm_slot *gm_slot_at(const struct gm_core *core, uint64_t ticket)
+{
+    return &core->slots[ticket & (((uint64_t)1 << core->tickets_log2) - 1u)];
+}
+
 /* Whether a job fits its slot. What it still needs an entry for is private to the dispatcher. */
 GM_HD bool gm_slot_fits(const struct gm_job *job)
 {
@@ -151,44 +156,60 @@ struct gm_drawn {
     uint32_t word; /* the ticket */
 };
 
-/* A payload word of the slot. Whole warp, each SIMT lane with a word of its own. */
-GM_DEV uint32_t gm_drawn_word(const struct gm_drawn *drawn, uint32_t p)
+/* A word of the job that lies in the slot, where it is no word of the slot. tiles: of the job. */
+GM_DEV uint32_t gm_drawn_other(const struct gm_core *core, uint32_t ticket_word, uint32_t source, uint32_t tiles)
 {
-#if defined(__CUDACC__)
-    const uint32_t a = gm_shfl_u32(drawn->g[0].w[0], p / 3u), b = gm_shfl_u32(drawn->g[0].w[1], p / 3u);
-    const uint32_t c = gm_shfl_u32(drawn->g[0].w[2], p / 3u);
-    return p % 3u == 0 ? a : p % 3u == 1u ? b : c;
-#else
-    return drawn->g[p / 3u].w[p % 3u];
-#endif
-}
-
-/* A word of the job that lies in the slot, by its gm_slot_source. Whole warp, each SIMT lane with a word of its own. */
-GM_DEV uint32_t gm_drawn_job_word(const struct gm_core *core, const struct gm_drawn *drawn, uint32_t source)
-{
-    const uint32_t found = gm_drawn_word(drawn, source < GM_SLOT_WORDS ? source : (uint32_t)GM_S_MARKS);
     const uint64_t scratch = (uint64_t)(uintptr_t)core->scratch +
-                             (uint64_t)gm_ticket_entry(drawn->word) * GM_ENTRY_SCRATCH;
-    switch (source) {
-    case GM_S_ZERO:
-        return 0;
-    case GM_S_ONE:
-        return 1;
-    case GM_S_PHASES:
-        return 1u << 16; /* the first of one */
-    case GM_S_TILES:
-        return found >> 24;
-    case GM_S_SCRATCH_LOW:
-        return gm_low(scratch);
-    case GM_S_SCRATCH_HIGH:
-        return gm_high(scratch);
-    default:
-        return found;
-    }
+                             (uint64_t)gm_ticket_entry(ticket_word) * GM_ENTRY_SCRATCH;
+    /* Selected, not branched to: on a GPU every SIMT lane has another source. */
+    uint32_t word = source == GM_S_ONE ? 1u : source == GM_S_PHASES ? 1u << 16 /* the first of one */ : 0u;
+    word = source == GM_S_TILES ? tiles : word;
+    word = source == GM_S_SCRATCH_LOW ? gm_low(scratch) : word;
+    return source == GM_S_SCRATCH_HIGH ? gm_high(scratch) : word;
 }
 static_assert(offsetof(struct gm_job, phases) == offsetof(struct gm_job, phase) + 2u, "the half that GM_S_PHASES sets");
 
-#ifndef __CUDACC__
+#ifdef __CUDACC__
+/* Which words of gm_job a SIMT lane of a GPU writes from what it has of a slot: the first eight the words of their
+ * granule, others one that is not in the slot. */
+struct gm_slot_way {
+    uint32_t to[3];  /* word of gm_job, or GM_JOB_WORDS: none */
+    uint32_t source; /* of the word of a lane without a granule: gm_slot_source */
+};
+GM_DEV struct gm_slot_way gm_slot_way(uint32_t lane)
+{
+    struct gm_slot_way way = {{GM_JOB_WORDS, GM_JOB_WORDS, GM_JOB_WORDS}, GM_S_ZERO};
+    uint32_t next = GM_SLOT_GRANULES;
+    for (uint32_t word = 0; word < GM_JOB_WORDS; word++) {
+        const uint32_t source = gm_slot_source(word);
+        for (uint32_t k = 0; k < 3u; k++)
+            if (source < GM_SLOT_WORDS && source == lane * 3u + k)
+                way.to[k] = word;
+        if (source >= GM_SLOT_WORDS && next++ == lane) {
+            way.to[0] = word;
+            way.source = source;
+        }
+    }
+    return way;
+}
+
+/* Writes the job that lies in the slot. Whole warp. */
+GM_DEV void gm_drawn_store(const struct gm_core *core, const struct gm_drawn *drawn, struct gm_slot_way way,
+                           uint32_t *job)
+{
+    const struct gm_granule g = drawn->g[0];
+    const uint32_t marks = gm_shfl_u32(g.w[GM_S_MARKS % 3u], GM_S_MARKS / 3u);
+    const bool granule = gm_lane_id() < GM_SLOT_GRANULES;
+    const uint32_t other = gm_drawn_other(core, drawn->word, way.source, marks >> 24);
+    if (way.to[0] < GM_JOB_WORDS)
+        job[way.to[0]] = granule ? g.w[0] : other;
+    if (way.to[1] < GM_JOB_WORDS)
+        job[way.to[1]] = g.w[1];
+    if (way.to[2] < GM_JOB_WORDS)
+        job[way.to[2]] = g.w[2];
+}
+static_assert(GM_WARP - GM_SLOT_GRANULES >= GM_JOB_WORDS - (GM_SLOT_WORDS - 1u), "a lane for each other word");
+#else
 /* The job that lies in the slot. */
 GM_DEV struct gm_job gm_drawn_job(const struct gm_core *core, const struct gm_drawn *drawn)
 {
@@ -196,8 +217,12 @@ GM_DEV struct gm_job gm_drawn_job(const struct gm_core *core, const struct gm_dr
         struct gm_job job;
         uint32_t word[GM_JOB_WORDS];
     } u;
-    for (uint32_t i = 0; i < GM_JOB_WORDS; i++)
-        u.word[i] = gm_drawn_job_word(core, drawn, gm_slot_source(i));
+    const uint32_t tiles = drawn->g[GM_S_MARKS / 3u].w[GM_S_MARKS % 3u] >> 24;
+    for (uint32_t i = 0; i < GM_JOB_WORDS; i++) {
+        const uint32_t source = gm_slot_source(i);
+        u.word[i] = source < GM_SLOT_WORDS ? drawn->g[source / 3u].w[source % 3u]
+                                           : gm_drawn_other(core, drawn->word, source, tiles);
+    }
     return u.job;
 }
 #endif

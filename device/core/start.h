@@ -7,10 +7,11 @@
 #ifndef GM_CORE_START_H
 #define GM_CORE_START_H
 
+#include "back.h"
 #include "check.h"
 #include "complete.h"
 #include "journal.h"
-#include "publish.h"
+#include "scout.h"
 #include "workspace.h"
 
 /* Was this position cancelled before it was polled? One thread; the list is short and mostly empty. */
@@ -40,7 +41,7 @@ GM_DEV void gm_cancel_forget(struct gm_disp *d, uint32_t lane, uint64_t before)
 GM_DEV uint32_t gm_start_take(const struct gm_core *core, struct gm_disp *d, struct gm_job *job, uint32_t index,
                               uint64_t pool_offset, uint32_t widest)
 {
-    const uint32_t generation = (d->entry_generation[index] + 1u) & 0xffu;
+    const uint32_t generation = (d->note[index].generation + 1u) & 0xffu;
     uint32_t lane = job->lane;
     job->entry = (uint16_t)index;
     if (job->workspace_bytes > GM_ENTRY_SCRATCH) {
@@ -52,10 +53,8 @@ GM_DEV uint32_t gm_start_take(const struct gm_core *core, struct gm_disp *d, str
     }
     if (gm_slot_fits(job))
         lane |= GM_LANE_INLINE;
-    d->entry_generation[index] = (uint8_t)generation;
-    d->entry_widest[index] = (uint16_t)widest;
-    d->entry_op[index] = (uint8_t)job->op;
-    d->entry_lane[index] = (uint16_t)lane;
+    const struct gm_note note = {(uint16_t)lane, (uint16_t)widest, (uint8_t)job->op, (uint8_t)generation, 0};
+    d->note[index] = note;
     return generation;
 }
 
@@ -116,7 +115,7 @@ GM_DEV uint32_t gm_start_publish(const struct gm_core *core, struct gm_disp *d, 
     }
     gm_syncwarp();
     if (gm_lane_id() == 0)
-        d->published += total;
+        gm_store_relaxed_block_u64(&d->published, base + total);
     gm_syncwarp();
     return total;
 }
@@ -149,7 +148,11 @@ GM_DEV struct gm_verdict gm_start_judge(const struct gm_core *core, const struct
     v.wide = (word0 >> 24 & GM_FLAG_WIDE) && k + 1u < count &&
              (gm_poll_word(d, k + 1u, GM_W_OP) & 0xffffu) == GM_DESC_WIDE_MARK;
     struct gm_plan plan = {0, 0};
-    v.status = gm_check(core, d, lane_index, k, v.wide, job, &plan);
+    struct gm_words wide = {{0}};
+    if (v.wide)
+        wide = gm_poll_words(d, k + 1u);
+    const uint64_t position = d->lane[lane_index].head + k;
+    v.status = gm_check(core, d, lane_index, position, gm_poll_words(d, k), v.wide, wide, job, &plan);
     if (v.status == GM_OK && d->cancels != 0 && gm_cancel_find(d, lane_index, job->position))
         v.status = GM_ECANCELLED;
     if (v.status == GM_OK) {
@@ -199,8 +202,8 @@ GM_HD uint32_t gm_tally_consumed(uint64_t tally) { return (uint32_t)tally & 0xff
 /* Nothing more is taken from a lane; what is in flight runs out. One thread. */
 GM_DEV void gm_lane_shut(struct gm_disp *d, uint32_t lane_index)
 {
-    d->lane[lane_index].shut = 1;
-    d->ready[lane_index / 32u] &= ~(1u << (lane_index & 31u));
+    gm_store_relaxed_block_u32(&d->lane[lane_index].shut, 1);
+    gm_ready_clear(d, lane_index);
     if (d->held_lane == lane_index + 1u)
         d->held_lane = 0;
 }
@@ -221,7 +224,17 @@ GM_DEV void gm_start_abuse(struct gm_disp *d, uint32_t lane_index, uint32_t star
     gm_store_relaxed_sys_u32((uint32_t *)&d->core.lane_notes[lane_index].closed, d->refused_status);
 }
 
-/* The counters of a start, after the next look at the lanes is on its way. One thread. */
+/* Jobs in flight, now and at most. The back takes off those that end, some before they were counted here. One
+ * thread. */
+GM_DEV void gm_start_entries(struct gm_disp *d, uint32_t started)
+{
+    gm_add_relaxed_block_u64(&d->counters.entries, started);
+    const uint64_t entries = gm_load_relaxed_block_u64(&d->counters.entries);
+    if ((int64_t)(entries - d->counters.entries_high) > 0)
+        d->counters.entries_high = entries;
+}
+
+/* The counters of a start. One thread. */
 GM_DEV void gm_start_count(struct gm_disp *d, uint32_t lane_index, uint64_t tally)
 {
     struct gm_lane_row *lane = &d->lane[lane_index];
@@ -233,11 +246,22 @@ GM_DEV void gm_start_count(struct gm_disp *d, uint32_t lane_index, uint64_t tall
     d->counters.polled += started + refused;
     d->counters.phases += started;
     d->counters.tickets += tally >> 48;
-    d->counters.entries += started;
-    if (d->counters.entries > d->counters.entries_high)
-        d->counters.entries_high = d->counters.entries;
-    lane->completed += refused;
+    gm_start_entries(d, started);
+    gm_add_relaxed_block_u64(&lane->completed, refused);
     lane->taken += started + refused;
+}
+
+/* The quick way only adds up how many there were. One thread. */
+GM_DEV void gm_quick_count(struct gm_disp *d)
+{
+    const uint32_t started = d->quick[0] + d->quick[1];
+    d->counters.started += started;
+    d->counters.polled += started;
+    d->counters.phases += started;
+    d->counters.tickets += started;
+    d->counters.lane_submitted += d->quick[0];
+    gm_start_entries(d, started);
+    d->quick[0] = d->quick[1] = 0;
 }
 
 /* The job at the head of a lane cannot have what it needs now. Whole warp. */
@@ -256,9 +280,10 @@ GM_DEV void gm_start_held(struct gm_disp *d, uint32_t lane_index, bool pool)
 }
 
 /* Chunk of up to GM_WARP slots of the stage, from slot base on. Whole warp. */
-GM_DEV_CALL uint64_t gm_start_chunk(const struct gm_core *core, struct gm_disp *d, uint32_t lane_index, uint32_t base,
-                               uint32_t count)
+GM_DEV_CALL uint64_t gm_start_chunk(struct gm_disp *d, uint32_t lane_index, uint32_t base, uint32_t count)
 {
+    d = gm_disp_here(d);
+    const struct gm_core *core = &d->core;
     struct gm_lane_row *lane = &d->lane[lane_index];
     const uint32_t k = base + gm_lane_id(), slots = count - base < GM_WARP ? count - base : GM_WARP;
     struct gm_job job;
@@ -321,8 +346,10 @@ GM_DEV_CALL uint64_t gm_start_chunk(const struct gm_core *core, struct gm_disp *
 
 /* The only slot of the stage, when latency counts: every SIMT lane works out the same, so that nothing has to be
  * summed or voted over the warp; the first one stores. Whole warp. */
-GM_DEV_CALL uint64_t gm_start_single(const struct gm_core *core, struct gm_disp *d, uint32_t lane_index)
+GM_DEV_CALL uint64_t gm_start_single(struct gm_disp *d, uint32_t lane_index)
 {
+    d = gm_disp_here(d);
+    const struct gm_core *core = &d->core;
     struct gm_lane_row *lane = &d->lane[lane_index];
     const bool first = gm_lane_id() == 0;
     struct gm_job job;
@@ -350,13 +377,13 @@ GM_DEV_CALL uint64_t gm_start_single(const struct gm_core *core, struct gm_disp 
             return 0;
         }
     }
-    const uint32_t index = d->free_entry[d->free_entries - 1u], generation = (d->entry_generation[index] + 1u) & 0xffu;
+    const uint32_t index = d->free_entry[d->free_entries - 1u], generation = (d->note[index].generation + 1u) & 0xffu;
     const uint64_t base = d->published;
     gm_syncwarp();
     if (gm_slot_fits(&job)) {
         job.entry = (uint16_t)index;
-        gm_publish_line(core, d, base, &job, gm_ticket_make(generation, index, GM_SHARE_INLINE));
         if (first) {
+            gm_publish_job(core, base, &job, gm_ticket_make(generation, index, GM_SHARE_INLINE));
             d->entry_ticket[index] = (uint32_t)base;
             (void)gm_start_take(core, d, &job, index, pool_offset, v.want);
             gm_start_note(gm_entry_at(core, index), &job);
@@ -371,13 +398,74 @@ GM_DEV_CALL uint64_t gm_start_single(const struct gm_core *core, struct gm_disp 
         gm_syncwarp();
     }
     if (first) {
-        d->published = base + job.shares;
+        gm_store_relaxed_block_u64(&d->published, base + job.shares);
         d->free_entries--;
         d->credit -= v.want;
-        /* As in gm_start_chunk; and the next look at the lanes would queue behind this store on the bus. */
-        d->journal_due = job.marks & GM_MARK_HOST ? 0 : job.position + 1u;
+        if (!(job.marks & GM_MARK_HOST)) /* as in gm_start_chunk */
+            gm_journal_started(lane, job.position);
     }
     return gm_tally(1, 1, 0, job.shares);
+}
+
+/* What gm_start_quick is to start: count descriptors at a position of a lane, of which each SIMT lane has the words of
+ * its own, or all have those of the only one. */
+struct gm_quick {
+    struct gm_words words;
+    uint64_t head;
+    uint32_t lane, count;
+};
+
+/* Descriptors whose jobs all fit their tickets' slots, when nothing else is to be thought of: the way that decides
+ * round trips and rates, so it is short. What all SIMT lanes work out alike, all write to the same place: that costs
+ * less than one of them alone, and what is changed was read by all before. False: nothing was done, and gm_start says
+ * what is to be done. Whole warp. */
+GM_DEV bool gm_start_quick(const struct gm_core *core, struct gm_disp *d, const struct gm_quick *q)
+{
+    const struct gm_words none = {{0}};
+    const uint32_t count = q->count, rank = count > 1u ? gm_lane_id() : 0u, word0 = q->words.w[GM_W_OP];
+    const uint32_t op = word0 & 0xffffu;
+    const bool mine = rank < count;
+    struct gm_plan plan = {0, 0};
+    struct gm_job job;
+    if (d->free_entries < count || d->credit < count || (d->cancels | d->held_lane) != 0 ||
+        !gm_room_there(core, d, count))
+        return false;
+    bool good = op < GM_OP_COUNT && (word0 >> 24 & GM_FLAG_WIDE) == 0;
+    good = good && gm_check(core, d, q->lane, q->head + rank, q->words, false, none, &job, &plan) == GM_OK;
+    if (gm_ballot(mine && !(good && gm_slot_fits(&job))) != 0)
+        return false;
+    struct gm_lane_row *lane = &d->lane[q->lane];
+    const uint32_t entries = d->free_entries, credit = d->credit, kind = gm_is_client_lane(q->lane) ? 0u : 1u;
+    const uint32_t quick = d->quick[kind];
+    const uint64_t base = d->published, taken = lane->taken, now = gm_now_ns();
+    const uint32_t index = d->free_entry[entries - 1u - (mine ? rank : 0u)];
+    const uint32_t generation = (d->note[index].generation + 1u) & 0xffu;
+    const struct gm_note note = {(uint16_t)(job.lane | GM_LANE_INLINE), 1, (uint8_t)op, (uint8_t)generation, 0};
+    const uint32_t ticket = gm_ticket_make(generation, index, GM_SHARE_INLINE);
+    job.entry = (uint16_t)index;
+    job.start_ns = now;
+    if (mine && rank == gm_lane_id()) {
+        gm_publish_job(core, base + rank, &job, ticket);
+        gm_start_note(gm_entry_at(core, index), &job);
+        gm_journal_started(lane, job.position);
+    }
+    gm_syncwarp();
+    if (mine) {
+        d->note[index] = note;
+        d->entry_ticket[index] = (uint32_t)base + rank;
+    }
+    gm_store_relaxed_block_u64(&d->published, base + count);
+    gm_store_relaxed_block_u64(&lane->head, q->head + count);
+    gm_store_relaxed_block_u32(&lane->strikes, 0);
+    lane->taken = taken + count;
+    lane->refused_run = 0;
+    d->quick[kind] = quick + count;
+    d->free_entries = entries - count;
+    d->credit = credit - count;
+    d->now_ns = d->last_work_ns = now;
+    d->work = count;
+    gm_syncwarp();
+    return true;
 }
 
 /* Everything complete at the head of a lane. Returns the tally; d->held_lane says whether the next job waits. */
@@ -386,14 +474,16 @@ GM_DEV uint64_t gm_start(struct gm_disp *d, uint32_t lane_index, uint32_t count)
     struct gm_lane_row *lane = &d->lane[lane_index];
     uint64_t tally = 0;
     /* Never split a wide descriptor whose second half is not there yet. */
+    if (d->free_entries < count || d->credit < GM_SHARES_MAX)
+        gm_back_collect(d);
     const uint32_t last = gm_poll_word(d, count - 1u, GM_W_OP);
     if ((last & 0xffffu) != GM_DESC_WIDE_MARK && (last >> 24 & GM_FLAG_WIDE))
         count--;
     bool held = false;
     while (gm_tally_consumed(tally) < count && !held) {
         const uint32_t base = gm_tally_consumed(tally), slots = count - base < GM_WARP ? count - base : GM_WARP;
-        const uint64_t done = count == 1 ? gm_start_single(&d->core, d, lane_index)
-                                         : gm_start_chunk(&d->core, d, lane_index, base, count);
+        const uint64_t done = count == 1 ? gm_start_single(d, lane_index)
+                                         : gm_start_chunk(d, lane_index, base, count);
         held = gm_tally_consumed(done) < slots;
         tally += done;
     }
@@ -402,7 +492,7 @@ GM_DEV uint64_t gm_start(struct gm_disp *d, uint32_t lane_index, uint32_t count)
     if (gm_lane_id() == 0) {
         if (consumed != 0 && d->held_lane == lane_index + 1u)
             d->held_lane = 0; /* a job that is held behind others is asked again when it is first */
-        lane->head += consumed;
+        gm_store_relaxed_block_u64(&lane->head, lane->head + consumed);
         if (d->cancels != 0 && consumed != 0)
             gm_cancel_forget(d, lane_index, lane->head);
     }

@@ -41,7 +41,7 @@ static void wake_workers(struct gm_device *device, uint64_t from, uint64_t to)
         if (gm_load_relaxed_u32(waiting) == 0)
             continue;
         gm_store_relaxed_u32(waiting, 0);
-        syscall(SYS_futex, &core->slots[p & mask].g[0].w[3], FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+        syscall(SYS_futex, &gm_slot_at(core, p)->g[0].w[3], FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
     }
 }
 
@@ -59,7 +59,7 @@ void *gm_cpu_dispatcher(void *arg)
     struct gm_disp *d = core->saved;
     struct gm_fetch fetch;
     gm_park_flag(core, d, 0);
-    gm_turn_begin(core, d, &fetch, NULL);
+    gm_turn_begin(core, d, &fetch);
     for (;;) {
         const uint64_t published = d->published;
         const enum gm_turn_result result = gm_turn(core, d, &fetch);
@@ -73,12 +73,12 @@ void *gm_cpu_dispatcher(void *arg)
             gm_drill_park();
             (void)gm_bells_wait(device->bells_fd, -1);
             gm_park_flag(core, d, 0);
-            gm_turn_begin(core, d, &fetch, NULL);
+            gm_turn_begin(core, d, &fetch);
             d->counters.parks++;
         } else if (result == GM_TURN_EMPTY) {
             sched_yield();
         }
     }
-    gm_counters_store(core, d);
+    gm_counters_store(d);
     return NULL;
 }

@@ -21,7 +21,7 @@
 /* The lap of a ticket slot's first granule; a worker sleeps on it. */
 static uint32_t *lap_word(const struct gm_core *core, uint64_t ticket)
 {
-    return &core->slots[ticket & ((UINT64_C(1) << core->tickets_log2) - 1u)].g[0].w[3];
+    return &gm_slot_at(core, ticket)->g[0].w[3];
 }
 
 static void wait_for_slot(struct gm_worker *w, uint64_t ticket, struct gm_drawn *drawn)
@@ -89,7 +89,7 @@ static void finish_phase(struct gm_device *device, struct gm_run *run, struct gm
         gm_arrive_next_phase(&device->core, entry, job);
     } else {
         gm_complete(job, run->result, status);
-        gm_inbox_push(&device->core, gm_inbox_answered(status), job->entry);
+        gm_inbox_push(&device->core, gm_inbox_word(gm_inbox_answered(status), run->in_slot, job));
     }
     gm_cpu_ring(device);
 }

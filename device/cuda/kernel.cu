@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The resident kernel. Block 0 is the dispatcher: one warp runs the turns of device/core, with its state in shared
- * memory. Every other block is a worker: one warp draws a ticket and loads the job, the whole block runs the share,
- * one thread arrives and answers. All blocks meet only at check-in and at the end, behind the stop tickets.
+ * The resident kernel. Block 0 is the dispatcher: three warps run its front, back and scout (device/core), with their
+ * state in shared memory. Every other block is a worker: one warp draws a ticket and loads the job, the whole block
+ * runs the share, one thread arrives and answers. All blocks meet only at check-in and at the end, behind the stop
+ * tickets.
  */
 #include <cooperative_groups.h>
 
@@ -12,15 +13,9 @@
 #include "cuda/kernel.h"
 #include "cuda/pipeline.cuh"
 
-/* The dispatcher's block: its state, and where its other warps leave what they saw. */
-struct dispatcher {
-    struct gm_disp d;
-    struct gm_box box;
-};
-
-/* Dynamic shared memory of every block: a worker's scratch, or the dispatcher's. */
+/* Dynamic shared memory of every block: a worker's scratch, or the dispatcher's state. */
 #define GM_KERNEL_SHARED                                                                                               \
-    (GM_BLOCK_SCRATCH > sizeof(struct dispatcher) ? (uint32_t)GM_BLOCK_SCRATCH : (uint32_t)sizeof(struct dispatcher))
+    (GM_BLOCK_SCRATCH > sizeof(struct gm_disp) ? (uint32_t)GM_BLOCK_SCRATCH : (uint32_t)sizeof(struct gm_disp))
 
 /* Moves the dispatcher's state between launches: global memory <-> shared memory, by all threads of the block. */
 static __device__ void copy_disp(struct gm_disp *to, const struct gm_disp *from)
@@ -31,6 +26,8 @@ static __device__ void copy_disp(struct gm_disp *to, const struct gm_disp *from)
         target[i] = source[i];
     __syncthreads();
 }
+
+static __shared__ uint32_t wakes; /* the scout's count of this kernel's wakes and all before */
 
 /* Notes which lanes have a sleeper to wake, and counts: the host's stream waits for the count. count: of this kernel's
  * wakes and all before, kept here because a look at the word would be a trip over the bus. Whole warp; a call, because
@@ -72,69 +69,91 @@ static __device__ void drill_job(const struct gm_drill *drill, const struct gm_j
 }
 #endif
 
-/* Until the stop tickets are out. One warp. */
-static __device__ void turns(const struct gm_launch *launch, struct dispatcher *p, uint32_t *wakes)
+/* In the bounded mode, in which a device sleeps as soon as it has nothing to do, the front's warp plays all three
+ * parts: compute-sanitizer does not know that warps of a block may order what they share by acquire and release. */
+static __device__ __forceinline__ bool gm_alone(const struct gm_launch *launch) { return launch->core.idle_ns == 0; }
+
+/* One turn of the scout, and who wakes the sleepers that it finds. One warp. */
+static __device__ void scout_turn(const struct gm_launch *launch, struct gm_disp *d)
+{
+    gm_scout_turn(&launch->core, d);
+    if (gm_load_relaxed_block_u32(&d->wake))
+        tell(launch, d, &wakes);
+}
+
+/* The front, until the stop tickets are out. A function of its own, so that its registers are its own. One warp. */
+static __device__ __noinline__ void front(const struct gm_launch *launch)
 {
     const struct gm_core *core = &launch->core;
-    struct gm_disp *d = &p->d;
+    const bool alone = gm_alone(launch);
+    struct gm_disp *d = gm_disp_here(NULL);
     struct gm_fetch fetch;
     gm_park_flag(core, d, 0);
-    gm_turn_begin(core, d, &fetch, &p->box);
+    gm_turn_begin(core, d, &fetch);
     for (;;) {
-        const enum gm_turn_result result = gm_turn(core, d, &fetch);
+        if (alone) {
+            scout_turn(launch, d);
+            gm_back_turn(core, d);
+        }
+        /* The constants from shared memory: in a function of its own the kernel's parameters are far away. */
+        const enum gm_turn_result result = gm_turn(&d->core, d, &fetch);
 #ifdef GM_DRILLS
         drill_turn(&launch->drill, d);
 #endif
-        if (d->wake)
-            tell(launch, d, wakes);
         if (result == GM_TURN_STOP)
             break;
         if (result == GM_TURN_PARK) {
             if (threadIdx.x == 0)
                 d->counters.parks++;
             gm_syncwarp();
-            while (!gm_stop_publish(&d->core, d)) {
+            while (!gm_stop_publish(d)) {
             } /* nothing is in flight, so the acknowledgements are on their way */
             break;
         }
     }
-    gm_counters_store(&d->core, d);
+    gm_counters_store(d);
+    if (threadIdx.x == 0)
+        gm_store_release_block_u32(&d->crew.leave, 1);
 }
 
-/* The warps beside the dispatcher's that look at host memory for it. Not every fourth: those share its scheduler. */
-#define GM_SIDE_LOOKER (GM_CUDA_LOOKERS + 1 + (GM_CUDA_LOOKERS == 3))
-static_assert(GM_CUDA_LOOKERS <= 3 && GM_SIDE_LOOKER < GM_BLOCK_WARPS, "a warp for each");
-
-static __device__ void dispatch(const struct gm_launch *launch, struct dispatcher *p)
+static __device__ void scout(const struct gm_launch *launch)
 {
-    __shared__ uint32_t wakes;
-    const struct gm_core *core = &launch->core;
-    struct gm_disp *d = &p->d;
-    const uint32_t warp = threadIdx.x / GM_WARP;
-    if (threadIdx.x == 0) {
-        wakes = gm_load_relaxed_sys_u32(launch->wake);
-        gm_box_init(&p->box, GM_CUDA_LOOKERS);
-    }
-    copy_disp(d, core->saved);
+    struct gm_disp *d = gm_disp_here(NULL);
+    while (gm_load_acquire_block_u32(&d->crew.leave) == 0)
+        if (!gm_scout_waits(d))
+            scout_turn(launch, d);
+}
+
+static __device__ void back(const struct gm_launch *launch)
+{
+    struct gm_disp *d = gm_disp_here(NULL);
+    while (gm_load_acquire_block_u32(&d->crew.leave) == 0)
+        gm_back_turn(&launch->core, d);
+}
+
+/* Each of the three warps on a scheduler of its own. */
+static __device__ void dispatch(const struct gm_launch *launch)
+{
+    struct gm_disp *d = gm_disp_here(NULL);
+    copy_disp(d, launch->core.saved);
     if (threadIdx.x == 0) {
         d->counters.launches++;
         d->last_work_ns = gm_now_ns();
-    }
-    gm_syncwarp();
-    if (warp == 0) {
-        turns(launch, p, &wakes);
-        if (threadIdx.x == 0)
-            gm_store_release_block_u32(&p->box.leave, 1);
-    } else if (warp <= GM_CUDA_LOOKERS) {
-        while (gm_look_lane(&p->box, warp - 1u)) {
-        }
-    } else if (GM_CUDA_LOOKERS != 0 && warp == GM_SIDE_LOOKER) {
-        while (gm_look_side(&p->box)) {
-        }
+        d->crew.apart = !gm_alone(launch);
+        d->crew.leave = 0;
+        wakes = gm_load_relaxed_sys_u32(launch->wake);
     }
     __syncthreads();
-    copy_disp(core->saved, d);
+    if (threadIdx.x / GM_WARP == 0)
+        front(launch);
+    else if (threadIdx.x / GM_WARP == 1 && !gm_alone(launch))
+        back(launch);
+    else if (threadIdx.x / GM_WARP == 2 && !gm_alone(launch))
+        scout(launch);
+    __syncthreads();
+    copy_disp(launch->core.saved, d);
 }
+static_assert(GM_BLOCK_WARPS >= 4, "three parts, and a scheduler each");
 
 /* Separately compiled, so that no op's registers or code enter another's, or this loop. */
 static __device__ __forceinline__ void op_share(uint32_t op, struct gm_run *run)
@@ -170,9 +189,8 @@ struct worker {
     uint32_t last;
 };
 
-/* Draws, waits, acknowledges and loads the job: one warp; the block waits at its barrier. source: gm_slot_source of
- * this thread's word of the job. */
-static __device__ void fetch(const struct gm_core *core, struct worker *w, uint32_t worker, uint32_t source)
+/* Draws, waits, acknowledges and loads the job: one warp; the block waits at its barrier. */
+static __device__ void fetch(const struct gm_core *core, struct worker *w, uint32_t worker, struct gm_slot_way way)
 {
     struct gm_drawn drawn;
     uint64_t ticket = 0, abort_status = 0;
@@ -192,17 +210,13 @@ static __device__ void fetch(const struct gm_core *core, struct worker *w, uint3
     }
     const bool in_slot = gm_ticket_inline(drawn.word), stop = gm_ticket_entry(drawn.word) == GM_STOP_ENTRY;
     struct gm_entry *entry = gm_entry_at(core, gm_ticket_entry(drawn.word));
-    if (!stop) {
-        uint32_t word;
-        if (in_slot) {
-            word = gm_drawn_job_word(core, &drawn, source);
-            abort_status = gm_ticket_share(drawn.word) == GM_SHARE_ABORTED;
-        } else {
-            /* Both loads before either is used, so that they cost one trip. */
-            abort_status = gm_load_relaxed_u64((const uint64_t *)&entry->abort);
-            word = gm_load_relaxed_u32((const uint32_t *)&entry->job + lane);
-        }
-        ((uint32_t *)&w->job)[lane] = word;
+    if (in_slot) {
+        gm_drawn_store(core, &drawn, way, (uint32_t *)&w->job);
+        abort_status = gm_ticket_share(drawn.word) == GM_SHARE_ABORTED;
+    } else if (!stop) {
+        /* Both loads before either is used, so that they cost one trip. */
+        abort_status = gm_load_relaxed_u64((const uint64_t *)&entry->abort);
+        ((uint32_t *)&w->job)[lane] = gm_load_relaxed_u32((const uint32_t *)&entry->job + lane);
     }
     if (lane == 0) {
         w->run.entry = entry;
@@ -248,7 +262,7 @@ static __device__ void finish(const struct gm_core *core, struct worker *w)
             gm_arrive_next_phase(core, entry, job);
         } else {
             gm_complete(job, w->run.result, status);
-            gm_inbox_push(core, gm_inbox_answered(status), job->entry);
+            gm_inbox_push(core, gm_inbox_word(gm_inbox_answered(status), gm_ticket_inline(w->ticket), job));
         }
     }
 }
@@ -256,7 +270,8 @@ static __device__ void finish(const struct gm_core *core, struct worker *w)
 static __device__ void work(const struct gm_launch *launch, struct worker *w)
 {
     const struct gm_core *core = &launch->core;
-    const uint32_t worker = blockIdx.x - 1u, source = gm_slot_source(gm_lane_id());
+    const uint32_t worker = blockIdx.x - 1u;
+    const struct gm_slot_way way = gm_slot_way(gm_lane_id());
     if (threadIdx.x == 0) {
         w->run.job = &w->job;
         w->run.bulk = launch->bulk;
@@ -265,7 +280,7 @@ static __device__ void work(const struct gm_launch *launch, struct worker *w)
     }
     for (;;) {
         if (threadIdx.x < GM_WARP)
-            fetch(core, w, worker, source);
+            fetch(core, w, worker, way);
         __syncthreads();
         if (gm_ticket_entry(w->ticket) == GM_STOP_ENTRY)
             break;
@@ -282,6 +297,7 @@ static __device__ void work(const struct gm_launch *launch, struct worker *w)
         finish(core, w);
         if (threadIdx.x == 0)
             w->busy_ns += gm_now_ns() - begin;
+        __syncthreads(); /* nobody looks at this job any more */
     }
     if (threadIdx.x == 0) {
         core->workers_busy[worker] = w->busy_ns;
@@ -296,7 +312,7 @@ extern "C" __global__ void __maxnreg__(GM_CUDA_REGISTERS) gm_resident(const __gr
     if (threadIdx.x == 0)
         gm_store_relaxed_sys_u32(&launch.checkin[blockIdx.x], launch.launch);
     if (blockIdx.x == 0)
-        dispatch(&launch, (struct dispatcher *)gm_dynamic);
+        dispatch(&launch);
     else
         work(&launch, &w);
     /* The kernel ends as one: nobody is left waiting for a ticket when the host takes over. */

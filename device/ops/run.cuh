@@ -99,7 +99,6 @@ template <typename T> __device__ __forceinline__ T *gm_run_buffer(const struct g
 
 /* The first GM_BLOCK_SCRATCH bytes of the block's dynamic shared memory. By its name, not through a pointer in gm_run,
  * so that the compiler knows that it is shared memory. */
-extern __shared__ __align__(1024) uint8_t gm_dynamic[];
 template <typename T> __device__ __forceinline__ T *gm_run_scratch(uint32_t offset)
 {
     return (T *)(gm_dynamic + offset);

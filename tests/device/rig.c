@@ -16,7 +16,6 @@
 #include "core/arrive.h"
 
 #define RIG_TURNS_MAX 100000u
-#define RIG_LOOKERS   3u
 
 static void *zeroed(size_t align, size_t bytes)
 {
@@ -51,11 +50,7 @@ void rig_open(struct rig *rig, const struct gm_core_shape *shape)
     core->admin_cq = zeroed(64, GM_ADMIN_SLOTS * sizeof *core->admin_cq);
     rig->core = core;
     rig->seen = zeroed(64, entries * GM_SHARES_MAX);
-#ifdef RIG_BOX
-    rig->box = zeroed(16, sizeof *rig->box);
-    gm_box_init(rig->box, RIG_LOOKERS);
-#endif
-    gm_turn_begin(core, rig->d, &rig->fetch, rig->box);
+    gm_turn_begin(core, rig->d, &rig->fetch);
 }
 
 void rig_close(struct rig *rig)
@@ -78,40 +73,17 @@ void rig_close(struct rig *rig)
     free(rig->shared);
     free(rig->d);
     free(rig->seen);
-    free(rig->box);
 }
-
-void rig_look(struct gm_box *box)
-{
-    (void)gm_look_side(box);
-    for (uint32_t i = 0; i < box->lookers; i++)
-        (void)gm_look_lane(box, i);
-}
-
-#if defined(RIG_BOX) && RIG_BOX == 1
-unsigned long rig_awaited;
-
-void rig_look_awaited(struct gm_box *box)
-{
-    const uint32_t who = (uint32_t)(rig_awaited++ % (box->lookers + 1u)); /* one at a time: each has to be waited for */
-    if (who == 0)
-        (void)gm_look_side(box);
-    else
-        (void)gm_look_lane(box, who - 1u);
-}
-#endif
 
 enum gm_turn_result rig_turn(struct rig *rig)
 {
-    if (rig->box && !rig->looked_at)
-        rig_look(rig->box);
     return gm_turn(rig->core, rig->d, &rig->fetch);
 }
 
 void rig_wake(struct rig *rig)
 {
     gm_park_flag(rig->core, rig->d, 0);
-    gm_turn_begin(rig->core, rig->d, &rig->fetch, rig->box);
+    gm_turn_begin(rig->core, rig->d, &rig->fetch);
 }
 
 int32_t rig_admin(struct rig *rig, uint32_t op, uint32_t index, const uint32_t words[GM_DESC_WORDS], uint64_t *result)
@@ -276,7 +248,7 @@ void rig_run(struct rig *rig, const struct gm_drawn *drawn)
     memset(&rig->seen[(size_t)index * GM_SHARES_MAX], 0, GM_SHARES_MAX);
     gm_complete(&job, RIG_RESULT, status);
     rig->answered++;
-    gm_inbox_push(core, gm_inbox_answered(status), job.entry);
+    gm_inbox_push(core, gm_inbox_word(gm_inbox_answered(status), gm_ticket_inline(drawn->word), &job));
 }
 
 bool rig_work(struct rig *rig, struct rig_worker *worker)

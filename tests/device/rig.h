@@ -9,16 +9,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* With RIG_BOX the dispatcher looks through a box. 1: rig_turn plays the warps that look for it; 2: the test's threads
- * do. */
-struct gm_box;
-void rig_look(struct gm_box *box);
-#if defined(RIG_BOX) && RIG_BOX == 1
-void rig_look_awaited(struct gm_box *box);
-extern unsigned long rig_awaited; /* times that the dispatcher waited for a look to end */
-#define GM_BOX_PAUSE(box) rig_look_awaited(box)
-#endif
-
 #include "core/draw.h"
 #include "core/init.h"
 #include "core/turn.h"
@@ -53,8 +43,6 @@ struct rig {
     uint64_t admin_position;
     struct rig_lane lane[RIG_LANES];
     struct gm_fetch fetch;
-    struct gm_box *box; /* NULL without RIG_BOX */
-    bool looked_at;     /* by threads of the test */
     uint8_t *seen;        /* GM_SHARES_MAX of each entry: phase + 1 in which the share last ran */
     uint64_t shares_run, answered;
 };

@@ -44,13 +44,15 @@ static void open_arenas(struct rig *rig)
     rig_lane_open(rig, 1, 4, 0);
 }
 
-/* One descriptor through check alone, as slot 0 of a stage. */
+/* One descriptor through check alone. */
 static int32_t check_on(struct rig *rig, uint32_t lane, const uint32_t *words, struct gm_job *job, struct gm_plan *plan)
 {
-    const bool wide = words[GM_W_WIDE] == GM_DESC_WIDE_MARK;
-    for (uint32_t i = 0; i < GM_DESC_WORDS; i++)
-        rig->d->stage[i / 3u].w[i % 3u] = words[i];
-    return gm_check(rig->core, rig->d, lane, 0, wide, job, plan);
+    const bool has_wide = words[GM_W_WIDE] == GM_DESC_WIDE_MARK;
+    struct gm_words head, wide = {{0}};
+    memcpy(head.w, words, sizeof head.w);
+    if (has_wide)
+        memcpy(wide.w, words + 12, sizeof wide.w);
+    return gm_check(rig->core, rig->d, lane, rig->d->lane[lane].head, head, has_wide, wide, job, plan);
 }
 
 static void sort_words(uint32_t *words, uint64_t n, uint32_t in, uint64_t in_offset, uint32_t out, uint64_t out_offset)

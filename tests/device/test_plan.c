@@ -144,7 +144,7 @@ static void see_small(const struct planned *p)
 {
     const uint64_t bytes = p->job.n * gm_dtype_bytes(p->job.dtype);
     if (p->row.work == GM_WORK_GRID || p->row.work == GM_WORK_REDUCE || p->row.work == GM_WORK_HISTOGRAM)
-        assert_int_equal(p->job.shares == 1, bytes <= 2u * p->row.tile_bytes || p->most == 1);
+        assert_int_equal(p->job.shares == 1, bytes <= p->row.tile_bytes || p->most == 1);
     if (p->row.work == GM_WORK_SORT && bytes <= p->row.tile_bytes)
         assert_true(p->job.shares == 1 && p->job.phases == 1);
 }

@@ -249,10 +249,7 @@ static void a_job_comes_out_of_its_slot_as_it_went_in(void **state)
         struct gm_drawn drawn;
         assert_true(gm_slot_fits(&job));
         assert_true(gm_room(rig.core, rig.d, 1));
-        if (rig_random(&random) & 1u)
-            gm_publish_job(rig.core, rig.d->published, &job, word);
-        else
-            gm_publish_line(rig.core, rig.d, rig.d->published, &job, word);
+        gm_publish_job(rig.core, rig.d->published, &job, word);
         rig.d->published++;
         const uint64_t ticket = gm_draw(rig.core);
         assert_true(gm_draw_try(rig.core, ticket, &drawn));
@@ -340,7 +337,7 @@ static void a_cancelled_job_says_so_in_its_slot_and_nowhere_else(void **state)
     for (uint32_t round = 0; round < 20; round++) {
         const struct gm_job job = job_of_seed(&rig, &random, 0);
         const uint64_t p = rig.d->published;
-        rig.d->entry_generation[0] = (uint8_t)round;
+        rig.d->note[0].generation = (uint8_t)round;
         rig.d->entry_ticket[0] = (uint32_t)p;
         assert_true(gm_room(rig.core, rig.d, 1));
         gm_publish_job(rig.core, p, &job, gm_ticket_make(round, 0, GM_SHARE_INLINE));
@@ -384,7 +381,7 @@ static void inbox_has_a_place_for_every_entry(void **state)
         for (uint32_t round = 0; round < 8; round++) {
             assert_false(inbox_holds(&rig, 0));
             for (uint32_t i = 0; i < entries; i++)
-                gm_inbox_push(rig.core, (i + round) & 3u, i);
+                gm_inbox_push(rig.core, ((i + round) & 3u) << 30 | i);
             for (uint32_t i = 0; i < entries; i++) {
                 const uint64_t word = inbox_at(&rig, i);
                 assert_true(inbox_holds(&rig, i));
@@ -426,7 +423,7 @@ static void park_looks_once_more_before_it_sleeps(void **state)
     assert_false(gm_park(rig.core, rig.d));
     rig.d->lane[2].completed = 0;
 
-    gm_inbox_push(rig.core, GM_INBOX_DONE, 0);
+    gm_inbox_push(rig.core, (uint32_t)GM_INBOX_DONE << 30);
     assert_false(gm_park(rig.core, rig.d));
     rig.d->inbox_head++;
     assert_true(gm_park(rig.core, rig.d));

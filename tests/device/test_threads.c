@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The scheduler with real threads on the smallest rings, every counter near its wrap: a dispatcher, workers, clients
- * on lanes of their own, cancellations and pauses from the main thread. The ops are replaced by plain reads and writes
- * that are right only when every share runs once and after the phase before it; under the thread sanitizer that is
- * checked access by access. Ends after a number of pauses, and not before every counter went through its wrap: how long
- * that takes is the machine's business. Checks that fail are collected and reported by the main thread.
+ * The scheduler with real threads on the smallest rings, every counter near its wrap: a dispatcher (with THREADS_APART
+ * its front, back and scout in threads of their own, as a GPU has them), workers, clients on lanes of their own,
+ * cancellations, a lane that comes and goes, and pauses from the main thread. The ops are replaced by plain reads and
+ * writes that are right only when every share runs once and after the phase before it; under the thread sanitizer that
+ * is checked access by access. Ends after a number of pauses, and not before every counter went through its wrap: how
+ * long that takes is the machine's business. Checks that fail are collected and reported by the main thread.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -24,6 +25,7 @@
 
 #define WORKERS    3u
 #define CLIENTS    2u
+#define SPARE      (CLIENTS + 1u) /* a lane that is opened and closed while everything runs */
 #define SLOTS_LOG2 3u
 #define SLOTS      (1u << SLOTS_LOG2)
 #define ARENA      (1u | 1u << 16)
@@ -49,7 +51,7 @@ struct client {
 static struct {
     struct rig rig;
     struct page *pages; /* the arena: one for each slot of each client's lane */
-    pthread_t dispatcher, worker[WORKERS], looker[GM_LOOKERS_MAX], side;
+    pthread_t dispatcher, back, scout, worker[WORKERS];
     struct client client[CLIENTS];
     uint32_t ending, broken;
     uint64_t answers; /* by workers */
@@ -67,7 +69,7 @@ static void *dispatch(void *arg)
 {
     const struct gm_core *core = t.rig.core;
     (void)arg;
-    gm_turn_begin(core, t.rig.d, &t.rig.fetch, t.rig.box);
+    gm_turn_begin(core, t.rig.d, &t.rig.fetch);
     for (;;) {
         const enum gm_turn_result result = gm_turn(core, t.rig.d, &t.rig.fetch);
         if (result == GM_TURN_STOP)
@@ -78,43 +80,48 @@ static void *dispatch(void *arg)
     }
 }
 
-static void *look(void *arg)
-{
-    while (gm_look_lane(t.rig.box, (uint32_t)(uintptr_t)arg))
-        sched_yield();
-    return NULL;
-}
-
-static void *look_beside(void *arg)
+#ifdef THREADS_APART
+/* Back and scout as a GPU has them: beside the front. */
+static void *back(void *arg)
 {
     (void)arg;
-    while (gm_look_side(t.rig.box))
+    while (gm_load_acquire_block_u32(&t.rig.d->crew.leave) == 0) {
+        gm_back_turn(t.rig.core, t.rig.d);
         sched_yield();
+    }
     return NULL;
 }
 
-/* With a box, other threads look for the dispatcher. */
-static void lookers_start(void)
+static void *scout(void *arg)
 {
-    if (!t.rig.box)
-        return;
-    t.rig.looked_at = true;
-    t.rig.box->leave = 0;
-    for (uint32_t i = 0; i < t.rig.box->lookers; i++)
-        assert_int_equal(pthread_create(&t.looker[i], NULL, look, (void *)(uintptr_t)i), 0);
-    assert_int_equal(pthread_create(&t.side, NULL, look_beside, NULL), 0);
+    (void)arg;
+    while (gm_load_acquire_block_u32(&t.rig.d->crew.leave) == 0) {
+        if (!gm_scout_waits(t.rig.d))
+            gm_scout_turn(t.rig.core, t.rig.d);
+        sched_yield();
+    }
+    return NULL;
 }
 
-static void lookers_stop(void)
+static void crew_start(void)
 {
-    if (!t.rig.box)
-        return;
-    gm_store_release_block_u32(&t.rig.box->leave, 1);
-    for (uint32_t i = 0; i < t.rig.box->lookers; i++)
-        pthread_join(t.looker[i], NULL);
-    pthread_join(t.side, NULL);
-    t.rig.looked_at = false;
+    t.rig.d->crew.apart = 1;
+    t.rig.d->crew.leave = 0;
+    assert_int_equal(pthread_create(&t.back, NULL, back, NULL), 0);
+    assert_int_equal(pthread_create(&t.scout, NULL, scout, NULL), 0);
 }
+
+static void crew_stop(void)
+{
+    gm_store_release_block_u32(&t.rig.d->crew.leave, 1);
+    pthread_join(t.back, NULL);
+    pthread_join(t.scout, NULL);
+    t.rig.d->crew.apart = 0;
+}
+#else
+static void crew_start(void) {}
+static void crew_stop(void) {}
+#endif
 
 /* In place of the op: this share's word, after all words of the phase before. */
 static void touch(const struct gm_job *job, uint32_t share)
@@ -149,7 +156,7 @@ static void share_of(const struct gm_drawn *drawn)
     }
     __atomic_fetch_add(&t.answers, 1, __ATOMIC_RELAXED);
     gm_complete(&job, job.position, status);
-    gm_inbox_push(t.rig.core, gm_inbox_answered(status), job.entry);
+    gm_inbox_push(t.rig.core, gm_inbox_word(gm_inbox_answered(status), in_slot, &job));
 }
 
 static void *work(void *arg)
@@ -243,18 +250,16 @@ static void start_threads(void)
 {
     for (uint32_t i = 0; i < WORKERS; i++)
         assert_int_equal(pthread_create(&t.worker[i], NULL, work, NULL), 0);
-    lookers_start();
+    crew_start();
     assert_int_equal(pthread_create(&t.dispatcher, NULL, dispatch, NULL), 0);
 }
 
-/* An admin descriptor while the dispatcher's thread runs. */
-static int32_t admin(uint32_t op, uint32_t index, uint64_t position)
+/* An admin descriptor while the dispatcher's thread runs; words has all but its op and index. */
+static int32_t admin_words(uint32_t op, uint32_t index, uint32_t *words)
 {
     const uint64_t at = t.rig.admin_position++;
-    uint32_t words[GM_DESC_WORDS] = {0};
     words[GM_A_OP] = op;
     words[GM_A_INDEX] = index;
-    gm_desc_put64(words, GM_A_POSITION, position);
     gm_desc_store(t.rig.admin_sq, GM_ADMIN_SLOTS_LOG2, at, words, 0);
     for (;;) {
         const struct gm_granule g = gm_load16_sys(&t.rig.core->admin_cq[at & (GM_ADMIN_SLOTS - 1u)]);
@@ -264,11 +269,35 @@ static int32_t admin(uint32_t op, uint32_t index, uint64_t position)
     }
 }
 
+static int32_t admin(uint32_t op, uint32_t index, uint64_t position)
+{
+    uint32_t words[GM_DESC_WORDS] = {0};
+    gm_desc_put64(words, GM_A_POSITION, position);
+    return admin_words(op, index, words);
+}
+
+/* Closes the spare lane, writes over its memory as if it were another's now, and opens it again. */
+static void spare_comes_and_goes(void)
+{
+    const struct rig_lane *lane = &t.rig.lane[SPARE];
+    uint32_t words[GM_DESC_WORDS] = {0};
+    while (admin(GM_ADMIN_LANE_CLOSE, SPARE, 0) == GM_EBUSY) {
+    }
+    memset(lane->memory, 0xff, gm_lane_bytes(SLOTS));
+    memset(lane->memory, 0, gm_lane_bytes(SLOTS));
+    words[GM_A_SESSION] = RIG_SESSION;
+    gm_desc_put64(words, GM_A_ADDRESS, (uint64_t)(uintptr_t)lane->memory);
+    gm_desc_put64(words, GM_A_BYTES, NEAR_WRAP << SLOTS_LOG2);
+    words[GM_A_FLAGS] = SLOTS_LOG2;
+    gm_desc_put64(words, GM_A_POSITION, (uint64_t)(uintptr_t)lane->journal);
+    assert_int_equal(admin_words(GM_ADMIN_LANE_OPEN, SPARE, words), GM_OK);
+}
+
 static void pause_and_join(void)
 {
     assert_int_equal(admin(GM_ADMIN_STOP, 0, 0), GM_OK);
     pthread_join(t.dispatcher, NULL);
-    lookers_stop();
+    crew_stop();
     for (uint32_t i = 0; i < WORKERS; i++)
         pthread_join(t.worker[i], NULL);
     assert_int_equal(t.rig.shared->ticket, t.rig.d->published); /* each left with its own stop ticket, none is lost */
@@ -282,6 +311,7 @@ static void cancel_for(uint64_t us)
         const uint64_t position = __atomic_load_n(&c->newest, __ATOMIC_RELAXED) + rig_random(&random) % 3u - 1u;
         const int32_t status = admin(GM_ADMIN_CANCEL, c->lane, position);
         assert_true(status == GM_OK || status == GM_ENOTFOUND);
+        spare_comes_and_goes();
         usleep(500);
     }
 }
@@ -318,6 +348,7 @@ static void every_job_is_answered_exactly_once(void **state)
         c->random = i;
         c->newest = t.rig.lane[c->lane].position;
     }
+    rig_lane_open(&t.rig, SPARE, SLOTS_LOG2, NEAR_WRAP << SLOTS_LOG2);
     start_threads();
     for (uint32_t i = 0; i < CLIENTS; i++)
         assert_int_equal(pthread_create(&t.client[i].thread, NULL, submit_and_reap, &t.client[i]), 0);

@@ -38,7 +38,7 @@ static struct {
     struct gm_disp d;
     struct gm_fetch fetch;
     struct gm_device_counters out;
-    struct gm_lane_note notes[GM_LANE_TABLE];
+    _Alignas(64) struct gm_lane_note notes[GM_LANE_TABLE];
     _Alignas(4096) uint8_t lane[8192 + 4096];
     _Alignas(4096) struct gm_lane_header admin;
     _Alignas(64) struct gm_desc_slot admin_sq[GM_ADMIN_SLOTS];
@@ -129,10 +129,10 @@ static void must_stay_inside(const struct gm_job *job)
 static struct gm_job job_of(uint32_t entry)
 {
     struct gm_drawn drawn;
-    if (!(m.d.entry_lane[entry] & GM_LANE_INLINE))
+    if (!(m.d.note[entry].lane & GM_LANE_INLINE))
         return m.entries[entry].job;
     must(gm_draw_try(&m.core, m.d.entry_ticket[entry], &drawn));
-    must(drawn.word == gm_ticket_make(m.d.entry_generation[entry], entry, GM_SHARE_INLINE));
+    must(drawn.word == gm_ticket_make(m.d.note[entry].generation, entry, GM_SHARE_INLINE));
     const struct gm_job job = gm_drawn_job(&m.core, &drawn), *noted = &m.entries[entry].job;
     must(job.entry == entry && job.position == noted->position);
     for (uint32_t k = 0; k < GM_BUFFERS_MAX; k++)
@@ -145,13 +145,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     uint32_t started = 0, answered = 0;
     open_all();
     const uint32_t count = fill_lane(data, size);
-    gm_turn_begin(&m.core, &m.d, &m.fetch, NULL);
+    gm_turn_begin(&m.core, &m.d, &m.fetch);
     for (uint32_t turn = 0; turn < 4u * SLOTS; turn++)
         must(gm_turn(&m.core, &m.d, &m.fetch) <= GM_TURN_EMPTY);
     for (uint32_t i = 0; i < 1u << ENTRIES; i++)
-        if (m.d.entry_lane[i] != GM_LANE_NONE) {
+        if (m.d.note[i].lane != GM_LANE_NONE) {
             const struct gm_job job = job_of(i);
-            must(gm_entry_lane(m.d.entry_lane[i]) == LANE);
+            must(gm_entry_lane(m.d.note[i].lane) == LANE);
             must_stay_inside(&job);
             started++;
         }

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The back: empties the inbox, so that the front need not wait for a trip to where it lies. Jobs that lay in their
+ * tickets' slots, which are most when rates are high, end here: they are counted, and their entries go back to the
+ * front. All other messages it passes on, in order. It also keeps the floor of the acknowledgements. Whole warp.
+ */
+#ifndef GM_CORE_BACK_H
+#define GM_CORE_BACK_H
+
+#include "inbox.h"
+#include "publish.h"
+
+#define GM_INBOX_TAKE 32u /* messages that are taken in one turn */
+
+/* Counts n answered jobs that are alike. Back and front. One thread. */
+GM_DEV void gm_back_count(struct gm_disp *d, uint32_t lane, uint32_t op, uint32_t kind, uint32_t n)
+{
+    struct gm_device_counters *c = &d->counters;
+    gm_add_relaxed_block_u64(&d->lane[lane].completed, n);
+    gm_add_relaxed_block_u64(&c->completed, n);
+    gm_add_relaxed_block_u64(&c->entries, UINT64_C(0) - n);
+    if (!gm_is_client_lane(lane))
+        return;
+    if (kind == GM_INBOX_DONE) {
+        gm_add_relaxed_block_u64(&c->op_done[op], n);
+        gm_add_relaxed_block_u64(&c->lane_done, n);
+    } else {
+        gm_add_relaxed_block_u64(&c->op_failed[op], n);
+        gm_add_relaxed_block_u64(kind == GM_INBOX_FAILED ? &c->lane_failed : &c->lane_cancelled, n);
+    }
+}
+
+/* The same for a message of each SIMT lane that has one. Jobs that are alike are counted together: one by one they
+ * would cost as many turns at a word as there are jobs. Whole warp. */
+GM_DEV void gm_back_count_all(struct gm_disp *d, bool mine, uint64_t word)
+{
+    const uint32_t what = (uint32_t)word & ~UINT32_C(0xfff); /* all but the entry */
+    for (uint32_t rest = gm_ballot(mine); rest != 0;) {
+        const uint32_t alike = gm_shfl_u32(what, gm_lowest_one(rest)), same = gm_ballot(mine && what == alike);
+        if (gm_lane_id() == 0)
+            gm_back_count(d, gm_inbox_lane(alike), gm_inbox_op(alike), gm_inbox_kind(alike), gm_count_ones(same));
+        rest &= ~same;
+    }
+}
+
+/* One look at the inbox: a message for each SIMT lane. Whether there was any. */
+GM_DEV bool gm_back_inbox(const struct gm_core *core, struct gm_disp *d)
+{
+    struct gm_crew *crew = &d->crew;
+    const uint64_t head = d->inbox_head, at = head + gm_lane_id();
+    const uint64_t word = gm_inbox_load(&core->inbox[at & (((uint64_t)1 << core->entries_log2) - 1u)]);
+    const uint32_t count = gm_lowest_zero(gm_ballot(gm_inbox_valid(core, at, word)));
+    if (count == 0)
+        return false;
+    const bool mine = gm_lane_id() < count, ends = mine && gm_inbox_in_slot(word), passes = mine && !ends;
+    const uint32_t ends_rank = gm_scan_exclusive(ends ? 1u : 0u), passes_rank = gm_scan_exclusive(passes ? 1u : 0u);
+    const uint32_t freed = gm_count_ones(gm_ballot(ends)), passed = gm_count_ones(gm_ballot(passes));
+    gm_back_count_all(d, ends, word);
+    if (ends)
+        crew->back[(crew->freed + ends_rank) % GM_ENTRIES_MAX] = (uint16_t)gm_inbox_entry(word);
+    if (passes)
+        crew->message[(crew->messages + passes_rank) % GM_ENTRIES_MAX] = (uint32_t)word;
+    gm_syncwarp();
+    if (gm_lane_id() == 0) {
+        gm_store_relaxed_block_u64(&d->inbox_head, head + count);
+        gm_store_release_block_u32(&crew->freed, crew->freed + freed);
+        gm_store_release_block_u32(&crew->messages, crew->messages + passed);
+        if (passed != 0)
+            gm_or_release_block_u32(&crew->attention, GM_ATTEND_MESSAGES);
+    }
+    gm_syncwarp();
+    return true;
+}
+
+/* Looks at acknowledgements when half of the ring waits for some. */
+GM_DEV void gm_back_turn(const struct gm_core *core, struct gm_disp *d)
+{
+    const uint64_t published = gm_load_relaxed_block_u64(&d->published);
+    const uint64_t floor = gm_load_relaxed_block_u64(&d->crew.ack_floor);
+    (void)gm_back_inbox(core, d);
+    if (published - floor >= (uint64_t)1 << core->tickets_log2 >> 1)
+        gm_acks_look(core, d, published - floor > GM_ACKS_LOOK ? floor + GM_ACKS_LOOK : published);
+}
+
+/* The front takes back what the back has freed. A call, because it can wait until entries or credit are short. Whole
+ * warp. */
+GM_DEV_CALL void gm_back_collect(struct gm_disp *d)
+{
+    d = gm_disp_here(d);
+    const uint32_t freed = gm_load_acquire_block_u32(&d->crew.freed), count = freed - d->collected;
+    for (uint32_t i = gm_lane_id(); i < count; i += GM_WARP) {
+        const uint32_t index = d->crew.back[(d->collected + i) % GM_ENTRIES_MAX];
+        d->free_entry[d->free_entries + i] = (uint16_t)index;
+        d->note[index].lane = GM_LANE_NONE;
+    }
+    gm_syncwarp();
+    if (gm_lane_id() == 0) {
+        d->free_entries += count;
+        d->credit += count; /* one each */
+        d->collected = freed;
+    }
+    gm_syncwarp();
+}
+
+#endif
