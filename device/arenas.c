@@ -29,6 +29,40 @@ static int arena_alias(struct gm_server *server, struct gm_mapping *map, uint32_
     return GM_OK;
 }
 
+/* How much of the memory from an offset on is mapped and unmapped at once. */
+static uint64_t piece_at(const struct gm_server *server, const struct gm_mapping *map, uint64_t offset)
+{
+    const uint64_t piece = server->backend->piece_bytes, left = map->bytes - offset;
+    return piece != 0 && piece < left ? piece : left;
+}
+
+/* Maps host memory for the device, or unmaps it here too. */
+static int arena_map(struct gm_server *server, struct gm_mapping *map, char *text)
+{
+    const uint64_t bytes = map->bytes;
+    uint64_t mapped = 0, address;
+    int status = GM_OK;
+    while (mapped < bytes && status == GM_OK) {
+        const uint64_t piece = piece_at(server, map, mapped);
+        status = server->backend->map(server->device, (uint8_t *)map->host + mapped, piece, &address, text);
+        if (status != GM_OK)
+            break;
+        if (mapped == 0)
+            map->address = address;
+        if (address != map->address + mapped) {
+            snprintf(text, GM_ERROR_TEXT_MAX, "the pieces of an arena do not lie side by side");
+            status = GM_ESYSTEM;
+        }
+        mapped += piece;
+    }
+    if (status == GM_OK)
+        return GM_OK;
+    map->bytes = mapped;
+    if (mapped == 0 || gm_server_unmap_now(server, map) == GM_OK)
+        munmap(map->host, bytes);
+    return status;
+}
+
 /* The memory of a new arena, at an address that jobs use. */
 static int arena_memory(struct gm_server *server, struct gm_mapping *map, const struct gm_control *m, int fd,
                         char *text)
@@ -49,18 +83,25 @@ static int arena_memory(struct gm_server *server, struct gm_mapping *map, const 
         snprintf(text, GM_ERROR_TEXT_MAX, "mapping an arena: %s", strerror(errno));
         return GM_ESYSTEM;
     }
-    const int status = server->backend->map(server->device, map->host, arena->bytes, &map->address, text);
-    if (status != GM_OK)
-        munmap(map->host, arena->bytes);
-    return status;
+    return arena_map(server, map, text);
 }
 
-void gm_server_arena_release(struct gm_server *server, struct gm_mapping *map, char *text)
+bool gm_server_arena_unmap(struct gm_server *server, struct gm_mapping *map, char *text)
+{
+    if (!map->host)
+        return true;
+    const uint64_t piece = piece_at(server, map, map->unmapped);
+    const int status = server->backend->unmap(server->device, (uint8_t *)map->host + map->unmapped, piece, text);
+    if (status != GM_OK)
+        map->drop.status = status;
+    map->unmapped += piece;
+    return map->unmapped == map->bytes;
+}
+
+void gm_server_arena_release(struct gm_server *server, struct gm_mapping *map)
 {
     const struct gm_drop drop = map->drop;
-    int status = GM_OK;
     if (map->host) {
-        status = server->backend->unmap(server->device, map->host, map->bytes, text);
         munmap(map->host, map->bytes);
     } else if (map->base != 0) {
         arena_find(server, map->base)->aliases--;
@@ -68,7 +109,7 @@ void gm_server_arena_release(struct gm_server *server, struct gm_mapping *map, c
         server->backend->free(server->device, map->address);
     }
     memset(map, 0, sizeof *map);
-    gm_server_drop_answer(server, &drop, status);
+    gm_server_drop_answer(server, &drop, drop.status);
 }
 
 int gm_server_arena_add(struct gm_server *server, const struct gm_control *m, int fd, char *text)
@@ -96,17 +137,20 @@ int gm_server_arena_add(struct gm_server *server, const struct gm_control *m, in
 
 int gm_server_arena_close(struct gm_server *server, struct gm_mapping *map, char *text)
 {
-    const int status = map->aliases == 0 ? gm_admin_arena_clear(&server->admin, map->handle) : GM_EBUSY;
+    int status = map->aliases == 0 ? gm_admin_arena_clear(&server->admin, map->handle) : GM_EBUSY;
+    if (map->drop.late && status == GM_EINVAL)
+        status = GM_OK; /* the try that nobody waited for any more has cleared it */
+    map->drop.late |= status == GM_ETIMEDOUT;
     if (status == GM_EBUSY || status == GM_ETIMEDOUT || status == GM_EDEVICELOST)
         return status;
     server->closing--;
     if (status != GM_OK) {
         gm_server_drop_answer(server, &map->drop, status);
         map->drop.step = GM_DROP_NONE;
-    } else if (!map->host) {
-        gm_server_arena_release(server, map, text); /* device memory may be freed at any time */
-    } else if (gm_server_drop_jobs_done(server, &map->drop)) {
-        gm_server_arena_release(server, map, text);
+    } else if (!map->host || gm_server_drop_jobs_done(server, GM_LANE_TABLE + gm_handle_index(map->handle))) {
+        while (!gm_server_arena_unmap(server, map, text)) {
+        }
+        gm_server_arena_release(server, map); /* device memory may be freed at any time */
     }
     return status;
 }

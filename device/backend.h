@@ -33,6 +33,11 @@ struct gm_device_config {
     uint64_t ticket_start, inbox_start;
 };
 
+/* Nanoseconds of the main thread: launch call, preparing wake-ups, waiting for every worker. */
+struct gm_start_parts {
+    uint64_t launch_ns, arm_ns, checkin_ns;
+};
+
 struct gm_backend {
     const char *name;
     /* Opens the hardware and makes everything but the workers; fills backend, workers, threads, memory, name, uuid and
@@ -42,6 +47,8 @@ struct gm_backend {
     /* Starts workers and dispatcher; returns when every worker has checked in (GM_CHECKIN_MS), or fails with the
      * count that did. */
     int (*start)(struct gm_device *device, char *text);
+    /* What the last start took; NULL: not known. */
+    const struct gm_start_parts *(*start_parts)(const struct gm_device *device);
     /* Whether workers run. A parked device does not; it starts again by the doorbell or by start. */
     bool (*running)(struct gm_device *device);
     /* Waits until the workers that were told to stop (GM_ADMIN_STOP, or parked by themselves) are gone. */
@@ -51,12 +58,19 @@ struct gm_backend {
     /* Whom to wake when the client of a lane sleeps: a descriptor that one byte is written to and that never blocks, or
      * -1. What was set before is not used any more when this returns. Lane 0 has config.wake_fd. */
     void (*lane_wake)(struct gm_device *device, uint32_t lane, int fd);
-    /* EDEVICELOST when the hardware gave up; OK as far as one can tell without asking it anything. */
+    /* EDEVICELOST when the hardware gave up; OK as far as one can tell without asking it anything. Called before the
+     * main thread sleeps: a parked device lets go of what would cost processor time. */
     int (*check)(struct gm_device *device, char *text);
     /* Memory. Addresses are the ones that jobs use. unmap only while no worker runs (CUDA would hang). */
     int (*map)(struct gm_device *device, void *host, uint64_t bytes, uint64_t *address, char *text);
     int (*unmap)(struct gm_device *device, void *host, uint64_t bytes, char *text);
     bool unmap_needs_stop;
+    /* Everybody waits while that much is unmapped: larger memory is mapped and unmapped in such pieces, one after
+     * another, which must come to lie side by side. 0: whatever the size. */
+    uint64_t piece_bytes;
+    /* What the first unmap would wait for, done while the workers still run; a stop and the unmaps follow at once, and
+     * the next start ends it. NULL: nothing. */
+    int (*before_unmap)(struct gm_device *device, char *text);
     int (*alloc)(struct gm_device *device, uint64_t bytes, uint64_t *address, char *text);
     void (*free)(struct gm_device *device, uint64_t address);
     /* Readable when service() has something to do: -1 if never. */

@@ -23,6 +23,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "say.h"
 #include "selftest.h"
 
 #define GM_DRILL_EXIT    3
@@ -67,7 +68,7 @@ void gm_drill_init(void)
             continue;
         gm_drill.kind = drills[i].kind;
         gm_drill.at = strtoull(text + length, NULL, 10) + drills[i].more;
-        fprintf(stderr, "<4>gridmill-device: drill %s\n", text);
+        gm_say(LOG_WARNING, "drill %s", text);
         return;
     }
 }

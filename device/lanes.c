@@ -103,8 +103,10 @@ int gm_server_lane_add(struct gm_server *server, const struct gm_control_lane *a
     if (status != GM_ETIMEDOUT && status != GM_EDEVICELOST) { /* else it may still take it: everything stays */
         close_descriptors(server, add->index);
         lane->drop = (struct gm_drop){.step = GM_DROP_NONE};
-        if (gm_server_drop_jobs_done(server, &lane->drop))
-            gm_server_lane_release(server, add->index, text);
+        if (gm_server_drop_jobs_done(server, add->index)) {
+            gm_server_lane_unmap(server, add->index, text);
+            gm_server_lane_release(server, add->index);
+        }
     }
     return status;
 }
@@ -112,7 +114,10 @@ int gm_server_lane_add(struct gm_server *server, const struct gm_control_lane *a
 int gm_server_lane_close(struct gm_server *server, uint32_t index, char *text)
 {
     struct gm_lane_mapping *lane = &server->lane[index];
-    const int status = gm_admin_lane_close(&server->admin, index);
+    int status = gm_admin_lane_close(&server->admin, index);
+    if (lane->drop.late && status == GM_EINVAL)
+        status = GM_OK; /* the try that nobody waited for any more has closed it */
+    lane->drop.late |= status == GM_ETIMEDOUT;
     if (status == GM_EBUSY || status == GM_ETIMEDOUT || status == GM_EDEVICELOST)
         return status;
     server->closing--;
@@ -122,8 +127,10 @@ int gm_server_lane_close(struct gm_server *server, uint32_t index, char *text)
         return status;
     }
     close_descriptors(server, index);
-    if (gm_server_drop_jobs_done(server, &lane->drop))
-        gm_server_lane_release(server, index, text);
+    if (gm_server_drop_jobs_done(server, index)) {
+        gm_server_lane_unmap(server, index, text);
+        gm_server_lane_release(server, index);
+    }
     return GM_OK;
 }
 
@@ -138,12 +145,17 @@ int gm_server_lane_drop(struct gm_server *server, uint32_t index, uint32_t seque
     return GM_OK;
 }
 
-void gm_server_lane_release(struct gm_server *server, uint32_t index, char *text)
+void gm_server_lane_unmap(struct gm_server *server, uint32_t index, char *text)
+{
+    struct gm_lane_mapping *lane = &server->lane[index];
+    lane->drop.status = server->backend->unmap(server->device, lane->host, lane->bytes, text);
+}
+
+void gm_server_lane_release(struct gm_server *server, uint32_t index)
 {
     struct gm_lane_mapping *lane = &server->lane[index];
     const struct gm_drop drop = lane->drop;
-    const int status = server->backend->unmap(server->device, lane->host, lane->bytes, text);
     munmap(lane->host, lane->bytes);
     *lane = (struct gm_lane_mapping){.doorbell_fd = -1, .wake_fd = -1};
-    gm_server_drop_answer(server, &drop, status);
+    gm_server_drop_answer(server, &drop, drop.status);
 }

@@ -17,6 +17,7 @@
 
 #include "bells.h"
 #include "drill.h"
+#include "say.h"
 #include "selftest.h"
 #include "serve.h"
 #include "source_id.h"
@@ -45,7 +46,7 @@ static int parse(int argc, char **argv, struct gm_device_config *config)
     };
     uint64_t value = 0;
     for (int c; (c = getopt_long(argc, argv, "", options, NULL)) != -1;) {
-        const bool number = c == 'w' || c == 's' || c == 'i';
+        const bool number = c == 'w' || c == 's' || c == 'i' || c == 'l';
         if (c == '?' || (number && parse_u64(optarg, &value) != GM_OK))
             return GM_EINVAL;
         if (c == 'd')
@@ -56,6 +57,8 @@ static int parse(int argc, char **argv, struct gm_device_config *config)
             config->workspace_bytes = value;
         else if (c == 'i')
             config->idle_ns = value * 1000000u;
+        else if (c == 'l')
+            gm_say_up_to((int)value);
         else if (c == 'p')
             config->plain = true;
         else if (c == 'v')
@@ -146,6 +149,6 @@ int main(int argc, char **argv)
     if (status == GM_OK)
         status = gm_server_run(&server, text);
     if (status != GM_OK && status != GM_ECLOSED)
-        fprintf(stderr, "<3>gridmill-device: %s status=%d\n", text[0] ? text : "control socket", status);
+        gm_say(LOG_ERR, "%s status=%d", text[0] ? text : "control socket", status);
     return leave(status);
 }

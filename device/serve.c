@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * See serve.h. A drop waits until no job uses the memory, and unregistering host memory waits for a stop of the kernel
- * too: such drops are collected, and one pause serves them all, at most one in GM_PAUSE_GAP_MS.
+ * too: such drops are collected, and a pause serves as many as its time allows, at most one pause in GM_PAUSE_GAP_MS.
+ * In a pause nothing is done that can be done before or after it.
  */
 #include "serve.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,20 +17,27 @@
 #include <unistd.h>
 
 #include "drill.h"
+#include "say.h"
 
 #define GM_CLOSE_AGAIN_MS 2
 #define GM_PAUSE_QUIET_MS 5u  /* a burst of drops is over */
 #define GM_PAUSE_LATE_MS  50u /* or goes on, and the first one has waited long enough */
-#define GM_PAUSE_GAP_MS   100u
+#define GM_PAUSE_GAP_MS   20u
+/* Unregistering takes 41 us and more each, and everybody waits for it: many short pauses disturb less than few long
+ * ones, until more drops wait than they can keep up with. */
+#define GM_PAUSE_WORK_NS  500000u
+#define GM_PAUSE_DROPS    64u /* that wait, for each of which times the work may last so long once more */
 #define GM_PING_CALL_MS   2000u
 #define GM_LOOK_MS        20 /* between looks at a device that runs */
 
-static uint64_t now_ms(void)
+static uint64_t now_ns(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000u + (uint64_t)t.tv_nsec / 1000000u;
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
+
+static uint64_t now_ms(void) { return now_ns() / 1000000u; }
 
 static int send_message(int fd, const struct gm_control *message)
 {
@@ -101,14 +110,17 @@ static uint32_t wanted_descriptors(const struct gm_control *m)
     return m->type == GM_CONTROL_ARENA_ADD && m->u.arena.kind == GM_ARENA_SHARED ? 1u : 0u;
 }
 
-bool gm_server_drop_jobs_done(struct gm_server *server, struct gm_drop *drop)
+bool gm_server_drop_jobs_done(struct gm_server *server, uint32_t which)
 {
     if (!server->backend->unmap_needs_stop)
         return true;
+    struct gm_drop *drop =
+        which < GM_LANE_TABLE ? &server->lane[which].drop : &server->arena[which - GM_LANE_TABLE].drop;
     drop->step = GM_DROP_STOP;
     server->last_drop_ms = now_ms();
-    if (server->waiting++ == 0)
+    if (server->waiting == 0)
         server->first_drop_ms = server->last_drop_ms;
+    server->due[(server->first_waiting + server->waiting++) % GM_DROPS_MAX] = (uint16_t)which;
     return false;
 }
 
@@ -130,27 +142,79 @@ static void close_drops(struct gm_server *server, char *text)
             status = gm_server_arena_close(server, &server->arena[i], text);
 }
 
-/* Everything that waited for a stop. */
-static void release_drops(struct gm_server *server, char *text)
+/* With no kernel there: unregisters what has waited longest, for as long as a pause may last. Returns how many. */
+static uint32_t unmap_drops(struct gm_server *server, char *text)
 {
-    for (uint32_t i = 0; i < GM_LANE_TABLE; i++)
-        if (server->lane[i].drop.step == GM_DROP_STOP)
-            gm_server_lane_release(server, i, text);
-    for (uint32_t i = 0; i < GM_ARENAS_MAX; i++)
-        if (server->arena[i].drop.step == GM_DROP_STOP)
-            gm_server_arena_release(server, &server->arena[i], text);
-    server->waiting = 0;
+    const uint64_t end = now_ns() + GM_PAUSE_WORK_NS * (1u + server->waiting / GM_PAUSE_DROPS);
+    uint32_t count = 0;
+    bool first = true;
+    while (count < server->waiting && (first || now_ns() < end)) {
+        const uint32_t which = server->due[(server->first_waiting + count) % GM_DROPS_MAX];
+        if (which < GM_LANE_TABLE)
+            gm_server_lane_unmap(server, which, text), count++;
+        else
+            count += gm_server_arena_unmap(server, &server->arena[which - GM_LANE_TABLE], text);
+        first = false;
+    }
+    return count;
+}
+
+/* The rest of what was unregistered. Those that are left have waited long enough. */
+static void release_drops(struct gm_server *server, uint32_t count)
+{
+    for (; count != 0; count--) {
+        const uint32_t which = server->due[server->first_waiting];
+        server->first_waiting = (server->first_waiting + 1u) % GM_DROPS_MAX;
+        server->waiting--;
+        if (which < GM_LANE_TABLE)
+            gm_server_lane_release(server, which);
+        else
+            gm_server_arena_release(server, &server->arena[which - GM_LANE_TABLE]);
+    }
+    server->first_drop_ms = 0;
+}
+
+static void count_pause(struct gm_pauses *pauses, uint64_t away_ns, uint32_t unmapped)
+{
+    pauses->count++;
+    pauses->unmapped += unmapped;
+    pauses->away_ns += away_ns;
+    if (pauses->longest_ns < away_ns)
+        pauses->longest_ns = away_ns;
 }
 
 /* ETIMEDOUT: the stop was asked for, and the next call waits for it again. */
 static int pause_device(struct gm_server *server, char *text)
 {
-    const int status = gm_admin_stop(&server->admin, text);
+    int status = GM_OK;
+    if (server->waiting != 0 && server->backend->before_unmap)
+        status = server->backend->before_unmap(server->device, text);
+    const uint64_t begin = now_ns();
+    if (status == GM_OK)
+        status = gm_admin_stop(&server->admin, text);
     server->last_pause_ms = now_ms();
     if (status != GM_OK)
         return status;
     gm_drill_pause();
-    release_drops(server, text);
+    const uint32_t unmapped = unmap_drops(server, text);
+    status = server->backend->start(server->device, text);
+    count_pause(&server->pauses, now_ns() - begin, unmapped);
+    release_drops(server, unmapped);
+    return status;
+}
+
+int gm_server_unmap_now(struct gm_server *server, struct gm_mapping *map)
+{
+    char text[GM_ERROR_TEXT_MAX]; /* the failure before this is the one to tell */
+    int status = GM_OK;
+    if (server->backend->before_unmap)
+        status = server->backend->before_unmap(server->device, text);
+    if (status == GM_OK)
+        status = gm_admin_stop(&server->admin, text);
+    if (status != GM_OK)
+        return status;
+    while (!gm_server_arena_unmap(server, map, text)) {
+    }
     return server->backend->start(server->device, text);
 }
 
@@ -178,7 +242,9 @@ int gm_server_housekeeping(struct gm_server *server, int *timeout_ms, char *text
     if (server->waiting == 0 && !server->admin.stop)
         return GM_OK;
     if (!server->backend->running(server->device) && !server->admin.stop) {
-        release_drops(server, text); /* parked: the next doorbell starts it */
+        release_drops(server, unmap_drops(server, text)); /* parked: the next doorbell starts it */
+        if (server->waiting != 0)
+            *timeout_ms = 0; /* nor does the doorbell wait for more of them than others would */
         return GM_OK;
     }
     const uint64_t due = pause_due(server);
@@ -187,10 +253,11 @@ int gm_server_housekeeping(struct gm_server *server, int *timeout_ms, char *text
         return GM_OK;
     }
     const int status = pause_device(server, text);
+    if (server->waiting != 0 || status == GM_ETIMEDOUT)
+        *timeout_ms = sooner(*timeout_ms, GM_PAUSE_GAP_MS);
     if (status != GM_ETIMEDOUT)
         return status;
-    fprintf(stderr, "<4>gridmill-device: the device does not stop\n");
-    *timeout_ms = GM_PAUSE_GAP_MS;
+    gm_say(LOG_WARNING, "the device does not stop");
     return GM_OK;
 }
 
@@ -250,6 +317,13 @@ int gm_server_receive(struct gm_server *server, char *text)
     return wait ? GM_OK : reply(server, in.message.sequence, status, value, text);
 }
 
+static void tell_pauses(const struct gm_pauses *p)
+{
+    if (p->count != 0)
+        gm_say(LOG_INFO, "pauses=%" PRIu64 " unregistered=%" PRIu64 " mean_us=%" PRIu64 " longest_us=%" PRIu64,
+               p->count, p->unmapped, p->away_ns / p->count / 1000u, p->longest_ns / 1000u);
+}
+
 int gm_server_run(struct gm_server *server, char *text)
 {
     int status = GM_OK;
@@ -273,5 +347,6 @@ int gm_server_run(struct gm_server *server, char *text)
         if (status == GM_OK && p[0].revents)
             status = gm_server_receive(server, text);
     }
+    tell_pauses(&server->pauses);
     return status;
 }

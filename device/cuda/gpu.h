@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The CUDA device behind backend.h, shared by its files. All CUDA calls come from the main thread; the two host
- * functions that streams run only write eventfds.
+ * The CUDA device behind backend.h, shared by its files. All CUDA calls come from the main thread; the host
+ * function that a stream runs only writes to descriptors.
  */
 #ifndef GM_CUDA_GPU_H
 #define GM_CUDA_GPU_H
@@ -35,12 +35,13 @@ struct gm_device {
     uint32_t blocks, shared_bytes, launch, bulk;
     bool resident;   /* launched and not yet joined */
     bool wake_armed; /* a stream waits for wake == wake_next */
-    uint32_t wake_next;
+    uint32_t wake_next; /* or, while no stream waits, what the next one is to wait for */
     uint32_t wake_seen; /* the word when sleepers were last told; stored by the host function before it notifies */
-    uint32_t wake_told[GM_LANE_TABLE]; /* wake_lanes at that time; the host function's */
+    uint32_t wake_told[GM_LANE_TABLE]; /* wake_lanes at that time; the host function's while a stream waits */
+    struct gm_start_parts parts;
     struct gm_wakes wakes;
     int bells_fd;
-    int notice_fd; /* written by both host functions, for service() */
+    int notice_fd; /* written by the host function, for service() */
     int epoll_fd;  /* notice and bells together: what event_fd() returns */
 };
 
@@ -60,8 +61,15 @@ int gm_gpu_alloc(struct gm_device *device, uint64_t bytes, uint64_t *address, ch
 void gm_gpu_free(struct gm_device *device, uint64_t address);
 
 /* wake.c: sleepers are woken with nobody polling. */
+/* Before a launch: what the dispatcher counts from and what is waited for agree. */
+void gm_wake_level(struct gm_device *device);
+/* After a launch. */
 int gm_wake_arm(struct gm_device *device, char *text);
-/* Before anything is freed or unregistered: a pending wait would hang that call. */
+/* Also while the kernel runs: no stream waits any more (a pending wait would hang whoever frees or unregisters). Until
+ * the next launch gm_wake_tell takes its place. */
+int gm_wake_quiet(struct gm_device *device, char *text);
+void gm_wake_tell(struct gm_device *device);
+/* The two, when the kernel is gone. */
 int gm_wake_drain(struct gm_device *device, char *text);
 /* After a notice: arms the next wait when the last one is over. */
 int gm_wake_service(struct gm_device *device, char *text);

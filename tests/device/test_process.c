@@ -26,6 +26,7 @@ struct process {
     struct served s; /* control, h.region */
     int region_fd, doorbell_fd, wake_fd;
     pid_t pid;
+    const char *log_level, *log; /* NULL: its own; ours */
 };
 
 static const uint32_t nop[GM_DESC_WORDS] = {GM_OP_nop};
@@ -97,10 +98,13 @@ static void run_program(const struct process *p, int control, const char *drill)
         close(high[i]);
     if (drill)
         setenv("GRIDMILL_DRILL", drill, 1);
+    if (p->log)
+        dup2(open(p->log, O_WRONLY | O_CREAT | O_APPEND, 0600), STDERR_FILENO);
+    const char *level = p->log_level ? p->log_level : "6";
     if (gm_harness_is_cuda())
-        execl(program, program, "--device", "cuda:0", (char *)NULL);
+        execl(program, program, "--device", "cuda:0", "--log-level", level, (char *)NULL);
     else
-        execl(program, program, "--device", "cpu", "--workers", "2", (char *)NULL);
+        execl(program, program, "--device", "cpu", "--workers", "2", "--log-level", level, (char *)NULL);
     _exit(127);
 }
 
@@ -255,6 +259,65 @@ static void it_ends_when_gridmilld_is_gone(void **state)
     region_free(&p);
 }
 
+/* The client of a lane closes its end of the wake pipe, and goes to sleep: the write that would wake it fails. */
+static void wake_that_nobody_can_read_ends_nothing(void **state)
+{
+    (void)state;
+    struct process p;
+    struct served_lane gone, lane;
+    struct gm_control ping = {.type = GM_CONTROL_PING};
+    const uint64_t deadline = gm_harness_now_ms() + GM_HARNESS_WAIT_MS;
+    region_make(&p);
+    process_start(&p, NULL);
+    served_lane_make(&p.s, &gone, 1, 4, 0);
+    served_lane_make(&p.s, &lane, 2, 4, 0);
+    assert_int_equal(served_lane_add(&gone), GM_OK);
+    assert_int_equal(served_lane_add(&lane), GM_OK);
+    close(gone.wake_fd);
+    gm_store16_sys(&gone.header->wait, (struct gm_granule){{0, 0, 1, 0}}); /* asleep since before the first answer */
+    (void)served_submit(&gone, nop);
+    while (served_counters(&p.s).wakes == 0 && gm_harness_now_ms() < deadline) {
+        assert_int_equal(waitpid(p.pid, NULL, WNOHANG), 0); /* it lives */
+        usleep(100);
+    }
+    assert_true(served_counters(&p.s).wakes != 0); /* or this test shows nothing */
+    assert_int_equal(served_request(&p.s, &ping, NULL, 0), GM_OK);
+    lane_works(&lane, 20);
+    assert_int_equal(served_lane_drop(&gone), GM_OK);
+    assert_int_equal(served_lane_drop(&lane), GM_OK);
+    assert_int_equal(process_stop(&p), 0); /* not by a signal */
+    gone.wake_fd = open("/dev/null", O_RDONLY | O_CLOEXEC); /* for served_lane_free */
+    served_lane_free(&gone);
+    served_lane_free(&lane);
+    region_free(&p);
+}
+
+/* What it says is written when it is important enough. The loudest line it has is that of a message cut short. */
+static bool it_says_why_it_ends(const char *log_level)
+{
+    struct process p;
+    char log[] = "/tmp/gridmill-log-XXXXXX", text[4096] = "";
+    const int fd = mkstemp(log);
+    assert_true(fd >= 0);
+    region_make(&p);
+    p.log_level = log_level, p.log = log;
+    process_start(&p, NULL);
+    assert_int_equal(send(p.s.control, "short", 5, MSG_NOSIGNAL), 5);
+    assert_int_not_equal(process_end(&p), 0);
+    assert_true(read(fd, text, sizeof text - 1) >= 0);
+    close(fd);
+    unlink(log);
+    region_free(&p);
+    return strstr(text, "gridmill-device: ") != NULL && strstr(text, "status=") != NULL;
+}
+
+static void it_says_what_matters_as_much_as_it_was_told(void **state)
+{
+    (void)state;
+    assert_true(it_says_why_it_ends("3")); /* an error, in syslog(3) */
+    assert_false(it_says_why_it_ends("2"));
+}
+
 #ifdef GM_DRILLS
 /* What a sanitizer makes of a fault, when it is told to abort. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -375,6 +438,8 @@ int main(void)
         cmocka_unit_test(next_process_goes_on_with_the_same_lanes),
         cmocka_unit_test(what_was_queued_is_read_by_the_next_process),
         cmocka_unit_test(it_ends_when_gridmilld_is_gone),
+        cmocka_unit_test(wake_that_nobody_can_read_ends_nothing),
+        cmocka_unit_test(it_says_what_matters_as_much_as_it_was_told),
 #ifdef GM_DRILLS
         cmocka_unit_test(drill_ends_the_process_where_it_says),
         cmocka_unit_test(stalled_dispatcher_leaves_pings_unanswered),
