@@ -80,7 +80,7 @@ static void gm_arena_release(struct gm_arena *arena)
     struct gm_arena *base = arena->base;
     const bool answer = arena->answer;
     gm_arena_answered(arena);
-    d->arenas.entries--;
+    d->arenas.entries--, arena->user->arenas--;
     if (base == NULL) {
         d->arenas.count--;
         d->arenas.bytes -= arena->bytes;

@@ -122,9 +122,9 @@ void gm_arena_given_back(struct gm_arena *arena);
 void gm_arena_forget(struct gm_arena *arena);
 
 /* Between arena.c, arena_create.c and named.c. */
-/* A free entry, counted; NULL: all are in use. */
-struct gm_arena *gm_arena_new(struct gm_daemon *d);
-/* How many handles a session may have, and entries there are: OK or EQUOTA. */
+/* A free entry, counted, which the user pays for; NULL: all are in use. */
+struct gm_arena *gm_arena_new(struct gm_daemon *d, struct gm_user *user);
+/* How many handles a session may have, and entries its user, and all: OK or EQUOTA. */
 int gm_arena_admit_handle(struct gm_session *session, uint32_t entries, struct gm_problem *problem);
 /* Announces it to the devices of the bit set; goes on by itself until it is ready or has failed. */
 void gm_arena_add(struct gm_arena *arena, uint32_t targets);

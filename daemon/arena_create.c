@@ -8,7 +8,7 @@
 #include "daemon.h"
 #include "request.h"
 
-struct gm_arena *gm_arena_new(struct gm_daemon *d)
+struct gm_arena *gm_arena_new(struct gm_daemon *d, struct gm_user *user)
 {
     for (uint32_t tried = 1; tried < GM_ARENAS_MAX; tried++) {
         struct gm_arena *arena = &d->arenas.arena[d->arenas.cursor];
@@ -16,14 +16,14 @@ struct gm_arena *gm_arena_new(struct gm_daemon *d)
         d->arenas.cursor = index + 1u < GM_ARENAS_MAX ? index + 1u : 1u;
         if (arena->state != GM_ARENA_FREE)
             continue;
-        arena->daemon = d;
+        arena->daemon = d, arena->user = user;
         arena->index = index;
         arena->generation = arena->generation % 65535u + 1u; /* 1 .. 65535 */
         arena->fd = -1, arena->error = GM_OK, arena->jobs = arena->waiting = arena->devices = arena->attached = 0;
         arena->base = arena->creator = NULL;
         arena->read_only = arena->removed = arena->answer = arena->gone = false;
         arena->name[0] = 0;
-        d->arenas.entries++;
+        d->arenas.entries++, user->arenas++;
         return arena;
     }
     return NULL;
@@ -33,7 +33,11 @@ int gm_arena_admit_handle(struct gm_session *session, uint32_t entries, struct g
 {
     if (session->arenas >= GM_ARENAS_PER_SESSION_MAX)
         return gm_problem_set(problem, GM_EQUOTA, "", "a connection has at most %u arenas", GM_ARENAS_PER_SESSION_MAX);
-    if (session->daemon->arenas.entries + entries >= GM_ARENAS_MAX)
+    const struct gm_daemon *d = session->daemon;
+    if (session->user->arenas + entries > d->config.user_arenas)
+        return gm_problem_set(problem, GM_EQUOTA, "", "the user has %u of %u arenas (--user-arenas)",
+                              session->user->arenas, d->config.user_arenas);
+    if (d->arenas.entries + entries >= GM_ARENAS_MAX)
         return gm_problem_set(problem, GM_EQUOTA, "", "all %u arenas are in use", GM_ARENAS_MAX - 1u);
     return GM_OK;
 }
@@ -104,9 +108,9 @@ void gm_arena_create(struct gm_session *session, const struct gm_wire_request *r
         gm_request_error(session, request->id, &problem);
         return;
     }
-    struct gm_arena *arena = gm_arena_new(d);
+    struct gm_arena *arena = gm_arena_new(d, session->user);
     assert(arena != NULL); /* counted above */
-    arena->session = session, arena->user = session->user, arena->bytes = bytes;
+    arena->session = session, arena->bytes = bytes;
     arena->kind = device ? GM_ARENA_DEVICE : GM_ARENA_SHARED;
     arena->targets = targets;
     d->arenas.count++;

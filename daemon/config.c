@@ -28,6 +28,9 @@
     F(IDLE_PARK, "idle-park-ms", "N", "idle time after which a device sleeps")                                         \
     F(MEMORY, "memory", "BYTES", "budget of all shared arenas (default: half of the free memory)")                     \
     F(QUOTA, "quota", "BYTES", "arena bytes of one user")                                                              \
+    F(USER_JOBS, "user-jobs", "N", "jobs of one user in flight (default: 3/4 of what all may have)")                   \
+    F(USER_LANES, "user-lanes", "N", "lanes of one user on a device (default: 3/4 of what all may have)")              \
+    F(USER_ARENAS, "user-arenas", "N", "arenas of one user (default: 3/4 of what all may have)")                       \
     F(DRAIN, "drain-ms", "N", "time that accepted jobs get after SIGTERM")                                             \
     F(SPIN, "spin-us", "N", "how long to look for a completion before sleeping (default: 100, 0 where CPUs are few)")  \
     F(LOG_LEVEL, "log-level", "LEVEL", "error, warn, info or debug")                                                   \
@@ -164,6 +167,12 @@ static int gm_config_flag(struct gm_config *config, int flag, const char *text, 
         return gm_config_size("memory", text, GM_ARENA_ALIGN, &config->memory, error);
     case GM_ARG_QUOTA:
         return gm_config_size("quota", text, GM_ARENA_ALIGN, &config->quota, error);
+    case GM_ARG_USER_JOBS:
+        return gm_config_u32("user-jobs", text, 1, GM_INFLIGHT_MAX, &config->user_jobs, error);
+    case GM_ARG_USER_LANES:
+        return gm_config_u32("user-lanes", text, 1, GM_LANES_MAX, &config->user_lanes, error);
+    case GM_ARG_USER_ARENAS:
+        return gm_config_u32("user-arenas", text, 1, GM_ARENAS_MAX - 1u, &config->user_arenas, error);
     case GM_ARG_DRAIN:
         return gm_config_u32("drain-ms", text, 0, 86400000, &config->drain_ms, error);
     case GM_ARG_SPIN:
@@ -231,6 +240,8 @@ int gm_config_parse(struct gm_config *config, int argc, char **argv, enum gm_con
     config->idle_park_ms = GM_IDLE_PARK_MS_DEFAULT, config->drain_ms = GM_DRAIN_MS_DEFAULT;
     config->spin_us = GM_SPIN_AUTO;
     config->quota = GM_ARENA_BYTES_PER_UID_DEFAULT, config->level = GM_LOG_INFO;
+    config->user_jobs = GM_INFLIGHT_PER_UID_DEFAULT, config->user_lanes = GM_LANES_PER_UID_DEFAULT;
+    config->user_arenas = GM_ARENAS_PER_UID_DEFAULT;
     *action = GM_CONFIG_RUN;
     error[0] = 0;
     optind = 0, opterr = 0;
@@ -266,9 +277,10 @@ void gm_config_print(const struct gm_config *config)
         printf("\n");
     }
     printf("workers %" PRIu32 "\nworkspace %" PRIu64 "\nidle-park-ms %" PRIu32 "\nmemory %" PRIu64 "\nquota %" PRIu64
-           "\ndrain-ms %" PRIu32 "\nlog-level %s\n",
-           config->workers, config->workspace, config->idle_park_ms, config->memory, config->quota, config->drain_ms,
-           gm_log_level_name(config->level));
+           "\nuser-jobs %" PRIu32 "\nuser-lanes %" PRIu32 "\nuser-arenas %" PRIu32 "\ndrain-ms %" PRIu32
+           "\nlog-level %s\n",
+           config->workers, config->workspace, config->idle_park_ms, config->memory, config->quota, config->user_jobs,
+           config->user_lanes, config->user_arenas, config->drain_ms, gm_log_level_name(config->level));
     if (config->spin_us != GM_SPIN_AUTO)
         printf("spin-us %" PRIu32 "\n", config->spin_us);
     printf("device-program %s\n",

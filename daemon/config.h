@@ -41,8 +41,9 @@ struct gm_config {
     uint32_t workers;   /* 0: the device process decides */
     uint64_t workspace; /* 0: the device process decides */
     uint32_t idle_park_ms, drain_ms;
-    uint32_t spin_us;       /* GM_SPIN_AUTO: what suits the machine */
-    uint64_t memory, quota; /* bytes of all arenas; of one uid */
+    uint32_t spin_us;                            /* GM_SPIN_AUTO: what suits the machine */
+    uint64_t memory, quota;                      /* bytes of all arenas; of one uid */
+    uint32_t user_jobs, user_lanes, user_arenas; /* of one uid; lanes: on one device */
     enum gm_log_level level;
 };
 

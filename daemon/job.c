@@ -54,7 +54,7 @@ void gm_job_accept(struct gm_daemon *d, struct gm_job *job)
     (void)d;
     if (job->zeroes == NULL) {
         gm_list_push(&job->session->jobs, &job->session_link);
-        job->session->inflight++;
+        job->session->inflight++, job->session->user->inflight++;
         v->submitted++;
         v->depth++;
         if (v->depth > v->depth_high)
@@ -122,7 +122,7 @@ void gm_job_finish(struct gm_daemon *d, struct gm_job *job, int status, uint64_t
     const uint64_t total = gm_now_ns() - job->accepted_ns, wait = total > run_ns ? total - run_ns : 0;
     gm_job_count(d, job, status, wait, run_ns);
     gm_list_remove(&job->session_link);
-    session->inflight--;
+    session->inflight--, session->user->inflight--;
     if (status == GM_OK)
         gm_job_reply_done(job, result, wait, run_ns);
     else

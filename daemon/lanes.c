@@ -52,7 +52,7 @@ static void gm_lane_release(struct gm_lane *lane)
     d->arenas.shared_bytes -= lane->bytes;
     session->user->arena_bytes -= lane->bytes;
     session->lane[v->index] = 0;
-    session->lanes--;
+    session->lanes--, session->user->lanes[v->index]--;
     v->clients--;
     lane->phase = GM_LANE_UNUSED;
     lane->session = NULL, lane->memory = NULL;
@@ -286,6 +286,9 @@ static int gm_lane_admit(struct gm_session *session, const struct gm_device *v, 
     const struct gm_daemon *d = session->daemon;
     if (session->lane[v->index] != 0)
         return gm_problem_set(problem, GM_EQUOTA, "", "a connection has one lane on a device");
+    if (session->user->lanes[v->index] >= d->config.user_lanes)
+        return gm_problem_set(problem, GM_EQUOTA, "", "the user has %u of %u lanes on the device (--user-lanes)",
+                              session->user->lanes[v->index], d->config.user_lanes);
     if (v->clients >= GM_LANES_MAX)
         return gm_problem_set(problem, GM_EQUOTA, "", "all %u lanes of the device are in use", GM_LANES_MAX);
     if (bytes > d->config.quota || session->user->arena_bytes > d->config.quota - bytes)
@@ -297,8 +300,19 @@ static int gm_lane_admit(struct gm_session *session, const struct gm_device *v, 
     return GM_OK;
 }
 
-/* The device that the message names; else the one with the fewest lanes, and one that is up before one that is coming
- * back. */
+/* One that is up before one that is coming back, one where the user may have another lane before one where he may not,
+ * then the one with the fewest. */
+static bool gm_lane_better(const struct gm_session *session, const struct gm_device *v, const struct gm_device *than)
+{
+    if (than == NULL || gm_device_live(v) != gm_device_live(than))
+        return than == NULL || gm_device_live(v);
+    const uint32_t most = session->daemon->config.user_lanes, *has = session->user->lanes;
+    if ((has[v->index] < most) != (has[than->index] < most))
+        return has[v->index] < most;
+    return v->clients < than->clients;
+}
+
+/* The device that the message names; else the best one. */
 static int gm_lane_device(struct gm_session *session, const struct gm_wire_request *request, struct gm_device **chosen,
                           struct gm_problem *problem)
 {
@@ -308,11 +322,7 @@ static int gm_lane_device(struct gm_session *session, const struct gm_wire_reque
         return gm_problem_set(problem, GM_ENODEVICE, "device", "there are %u devices", devices->count);
     for (uint32_t i = 0; i < devices->count; i++) {
         struct gm_device *v = &devices->device[i];
-        if ((named && request->u.lane_open.device != i) || !gm_device_serves(v))
-            continue;
-        const struct gm_device *best = *chosen;
-        if (best == NULL || gm_device_live(v) > gm_device_live(best) ||
-            (gm_device_live(v) == gm_device_live(best) && v->clients < best->clients))
+        if ((!named || request->u.lane_open.device == i) && gm_device_serves(v) && gm_lane_better(session, v, *chosen))
             *chosen = v;
     }
     return *chosen != NULL ? GM_OK : gm_problem_set(problem, GM_EDEVICELOST, "device", "the device is out of service");
@@ -336,7 +346,7 @@ static struct gm_lane *gm_lane_new(struct gm_session *session, struct gm_device 
                              .wake = -1,
                              .wake_read = -1};
     session->lane[v->index] = (uint16_t)index;
-    session->lanes++;
+    session->lanes++, session->user->lanes[v->index]++;
     v->clients++;
     d->arenas.shared_bytes += bytes;
     session->user->arena_bytes += bytes;

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <syslog.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -36,6 +37,12 @@ void gm_log_set_level(enum gm_log_level level)
 const char *gm_log_level_name(enum gm_log_level level)
 {
     return gm_log_names[level];
+}
+
+int gm_log_priority(enum gm_log_level level)
+{
+    static const int priorities[GM_LOG_LEVELS] = {LOG_ERR, LOG_WARNING, LOG_INFO, LOG_DEBUG};
+    return priorities[level];
 }
 
 int gm_log_level_by_name(const char *name)
@@ -80,13 +87,12 @@ static bool gm_log_admit(struct gm_log_kind *kind, uint32_t *suppressed)
 void gm_log(enum gm_log_level level, const char *event, const char *format, ...)
 {
     /* The journal takes the priority from "<N>" in front; a person at a terminal does not want to see it. */
-    static const char *const priorities[GM_LOG_LEVELS] = {"<3>", "<4>", "<6>", "<7>"};
     char line[GM_LOG_LINE];
     uint32_t suppressed;
     if (level > gm_log_threshold || !gm_log_admit(gm_log_kind_of(event), &suppressed))
         return;
-    const char *prefix = getenv("JOURNAL_STREAM") != NULL ? priorities[level] : "";
-    int at = snprintf(line, sizeof line, "%s%s gridmilld: %s ", prefix, gm_log_names[level], event);
+    int at = getenv("JOURNAL_STREAM") != NULL ? snprintf(line, sizeof line, "<%d>", gm_log_priority(level)) : 0;
+    at += snprintf(line + at, sizeof line - (size_t)at, "%s gridmilld: %s ", gm_log_names[level], event);
     va_list args;
     va_start(args, format);
     at += vsnprintf(line + at, sizeof line - (size_t)at, format, args);

@@ -13,6 +13,8 @@ enum gm_log_level { GM_LOG_ERROR, GM_LOG_WARN, GM_LOG_INFO, GM_LOG_DEBUG, GM_LOG
 
 void gm_log_set_level(enum gm_log_level level);
 const char *gm_log_level_name(enum gm_log_level level);
+/* The number of a level in syslog(3). */
+int gm_log_priority(enum gm_log_level level);
 /* -1: no such level. */
 int gm_log_level_by_name(const char *name);
 

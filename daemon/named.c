@@ -46,9 +46,9 @@ int gm_named_check(struct gm_session *session, const char *name, struct gm_probl
 /* A handle's entry, without its place on the devices. */
 static struct gm_arena *gm_named_handle(struct gm_session *session, struct gm_arena *base, bool read_only)
 {
-    struct gm_arena *handle = gm_arena_new(session->daemon);
+    struct gm_arena *handle = gm_arena_new(session->daemon, session->user);
     assert(handle != NULL); /* admitted */
-    handle->session = session, handle->user = session->user;
+    handle->session = session;
     handle->base = base, handle->read_only = read_only;
     handle->kind = base->kind, handle->bytes = base->bytes;
     handle->state = GM_ARENA_WAITING;

@@ -31,7 +31,7 @@ static struct gm_user *gm_user_of(struct gm_daemon *d, uid_t uid)
     struct gm_user *unused = NULL;
     for (uint32_t i = 0; i < d->sessions.users_high; i++) {
         struct gm_user *user = &d->sessions.user[i];
-        const bool used = user->sessions != 0 || user->named != 0;
+        const bool used = gm_user_exists(user);
         if (used && user->uid == uid)
             return user;
         if (!used && unused == NULL)

@@ -34,11 +34,19 @@ struct gm_user_flow {
 struct gm_user {
     uid_t uid;
     uint32_t sessions, named; /* both 0: free entry */
+    uint32_t inflight;        /* jobs of its sessions */
+    uint32_t arenas;          /* entries of the table: handles, and memory with a name */
+    uint32_t lanes[GM_DEVICES_MAX];
     uint64_t arena_bytes;
     struct gm_link work; /* arenas whose turn to be made or given back has not come */
     uint32_t works;      /* those in the pool */
     struct gm_user_flow flow[GM_DEVICES_MAX];
 };
+
+static inline bool gm_user_exists(const struct gm_user *user)
+{
+    return user->sessions != 0 || user->named != 0;
+}
 
 enum gm_session_state {
     GM_SESSION_FREE = 0,
@@ -55,9 +63,9 @@ struct gm_session {
     pid_t pid;   /* decoration */
     bool admin, greeted, conn_closed, leave_queued;
     uint32_t inflight, arenas, lanes;
-    uint32_t asked; /* requests about arenas that wait for an answer */
+    uint32_t asked;                /* requests about arenas that wait for an answer */
     uint16_t lane[GM_DEVICES_MAX]; /* index of its lane on each device; 0: none */
-    uint64_t staged; /* bytes in staging arenas, all devices */
+    uint64_t staged;               /* bytes in staging arenas, all devices */
     uint64_t goodbye_ns;
     struct gm_link jobs;  /* all accepted and unanswered ones */
     struct gm_link leave; /* in gm_sessions.leaving */
@@ -70,7 +78,7 @@ struct gm_sessions {
     struct gm_user user[GM_SESSIONS_MAX];
     uint32_t count, high, last_id; /* high: entries used so far */
     uint32_t users_high;
-    struct gm_link leaving;        /* their client left in this turn */
+    struct gm_link leaving; /* their client left in this turn */
 };
 
 void gm_sessions_init(struct gm_daemon *d);

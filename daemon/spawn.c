@@ -35,7 +35,7 @@ static char **gm_spawn_environment(void)
 
 int gm_spawn_device(uv_loop_t *loop, uv_process_t *process, const struct gm_spawn *spawn, char *reason, size_t size)
 {
-    char numbers[3][24];
+    char numbers[4][24];
     const uint32_t workers = spawn->device->workers != 0 ? spawn->device->workers : spawn->config->workers;
     char *args[GM_SPAWN_ARGS];
     int at = 0;
@@ -56,7 +56,8 @@ int gm_spawn_device(uv_loop_t *loop, uv_process_t *process, const struct gm_spaw
     args[at++] = (char *)(uintptr_t) "--idle-park-ms";
     args[at++] = numbers[2];
     args[at++] = (char *)(uintptr_t) "--log-level";
-    args[at++] = (char *)(uintptr_t)gm_log_level_name(spawn->config->level);
+    snprintf(numbers[3], sizeof numbers[3], "%d", gm_log_priority(spawn->config->level));
+    args[at++] = numbers[3];
     args[at] = NULL;
 
     uv_stdio_container_t stdio[GM_DEVICE_FD_CONTROL + 4];

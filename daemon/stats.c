@@ -12,15 +12,19 @@
 #include "request.h"
 #include "stats_rows.h"
 
-enum gm_stats_scope { GM_SCOPE_DAEMON, GM_SCOPE_DEVICE, GM_SCOPE_OP, GM_SCOPE_LANE };
+enum gm_stats_scope { GM_SCOPE_DAEMON, GM_SCOPE_DEVICE, GM_SCOPE_OP, GM_SCOPE_LANE, GM_SCOPE_USER };
 /* Bytes of the largest snapshot: a histogram has 19 a bucket, everything else a name, which is short, and a number or a
  * text, of which a device has three and none is longer than GM_ERROR_TEXT_MAX. */
 #define GM_STATS_HISTO_BYTES (128u + 19u * GM_HISTO_BUCKETS)
 #define GM_STATS_LANE_BYTES 256u
+#define GM_STATS_USER_BYTES 192u
 #define GM_STATS_BASE (32768u + GM_DEVICES_MAX * 2048u + GM_OP_COUNT * (256u + 3u * GM_STATS_HISTO_BYTES))
 /* Lanes that are shown; how many a device has is among its rows. */
-#define GM_STATS_LANES_MAX ((GM_STATS_BYTES_MAX - GM_STATS_BASE) / GM_STATS_LANE_BYTES)
-static_assert(GM_STATS_BASE + GM_LANES_MAX * GM_STATS_LANE_BYTES <= GM_STATS_BYTES_MAX, "those of a device at least");
+#define GM_STATS_LANES_MAX                                                                                             \
+    ((GM_STATS_BYTES_MAX - GM_STATS_BASE - GM_SESSIONS_MAX * GM_STATS_USER_BYTES) / GM_STATS_LANE_BYTES)
+static_assert(GM_STATS_BASE + GM_SESSIONS_MAX * GM_STATS_USER_BYTES + GM_LANES_MAX * GM_STATS_LANE_BYTES <=
+                  GM_STATS_BYTES_MAX,
+              "every user, and the lanes of a device at least");
 
 enum gm_stats_kind { GM_KIND_COUNTER, GM_KIND_GAUGE, GM_KIND_TEXT, GM_KIND_HISTOGRAM };
 
@@ -36,6 +40,7 @@ struct gm_stats_row {
 #define GM_STRUCT_DEVICE struct gm_stats_device
 #define GM_STRUCT_OP struct gm_stats_op
 #define GM_STRUCT_LANE struct gm_stats_lane
+#define GM_STRUCT_USER struct gm_stats_user
 
 static const struct gm_stats_row gm_stats_rows[] = {
 #define S(scope, name, kind, unit, help)                                                                               \
@@ -114,8 +119,10 @@ static void gm_put_scope(struct gm_wire_out *out, enum gm_stats_scope scope, con
     L("sessions_per_user", GM_SESSIONS_PER_UID_MAX)                                                                    \
     L("inflight", GM_INFLIGHT_MAX)                                                                                     \
     L("inflight_per_session", GM_INFLIGHT_PER_SESSION_MAX)                                                             \
+    L("inflight_per_user", d->config.user_jobs)                                                                        \
     L("arenas", GM_ARENAS_MAX - 1u)                                                                                    \
     L("arenas_per_session", GM_ARENAS_PER_SESSION_MAX)                                                                 \
+    L("arenas_per_user", d->config.user_arenas)                                                                        \
     L("arena_bytes", GM_ARENA_BYTES_MAX)                                                                               \
     L("arena_bytes_per_user", d->config.quota)                                                                         \
     L("arena_bytes_all", d->config.memory)                                                                             \
@@ -129,6 +136,7 @@ static void gm_put_scope(struct gm_wire_out *out, enum gm_stats_scope scope, con
     L("msgpack_items", GM_MSGPACK_ITEMS_MAX)                                                                           \
     L("lane_slots", GM_LANE0_SLOTS)                                                                                    \
     L("lanes", GM_LANES_MAX)                                                                                           \
+    L("lanes_per_user", d->config.user_lanes)                                                                          \
     L("client_lane_slots", GM_CLIENT_LANE_SLOTS_MAX)                                                                   \
     L("ping_deadline_ms", d->times.ping_deadline_ms)                                                                   \
     L("ping_kill_ms", d->times.ping_kill_ms)                                                                           \
@@ -146,13 +154,31 @@ static void gm_put_limits(struct gm_wire_out *out, const struct gm_daemon *d)
 #undef L
 }
 
-/* ---- lanes ---- */
+/* ---- lanes and users ---- */
 
-/* Whose lane it is, is not everybody's business. */
-static bool gm_may_see(const struct gm_session *session, const struct gm_lane *lane)
+/* What a user has, is not everybody's business. */
+static bool gm_may_see(const struct gm_session *session, const struct gm_user *user)
 {
-    return lane->phase != GM_LANE_UNUSED &&
-           (session->admin || session->user->uid == 0 || lane->session->user == session->user);
+    return session->admin || session->user->uid == 0 || user == session->user;
+}
+
+/* The users that the session may see; how many they are. out NULL: only that. */
+static uint32_t gm_stats_users(const struct gm_session *session, struct gm_wire_out *out)
+{
+    const struct gm_sessions *sessions = &session->daemon->sessions;
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < sessions->users_high; i++) {
+        const struct gm_user *user = &sessions->user[i];
+        if (!gm_user_exists(user) || !gm_may_see(session, user))
+            continue;
+        count++;
+        if (out == NULL)
+            continue;
+        struct gm_stats_user user_values = {0};
+        gm_fill_user(user, &user_values);
+        gm_put_scope(out, GM_SCOPE_USER, &user_values);
+    }
+    return count;
 }
 
 /* The lanes that the session may see, in order, at most GM_STATS_LANES_MAX; how many they are. out NULL: only that. */
@@ -163,7 +189,8 @@ static uint32_t gm_stats_lanes(const struct gm_session *session, uint64_t now, s
     for (uint32_t i = 0; i < devices->count; i++)
         for (uint32_t k = 1; k <= GM_LANES_MAX && devices->device[i].clients != 0; k++) {
             const struct gm_lane *lane = &devices->device[i].client[k];
-            if (!gm_may_see(session, lane) || count == GM_STATS_LANES_MAX)
+            if (lane->phase == GM_LANE_UNUSED || !gm_may_see(session, lane->session->user) ||
+                count == GM_STATS_LANES_MAX)
                 continue;
             count++;
             if (out == NULL)
@@ -205,11 +232,12 @@ void gm_stats_reply(struct gm_session *session, uint32_t id)
     gm_lanes_watch(d);
     for (uint32_t i = 0; i < d->devices.count; i++)
         gm_lanes_look_now(&d->devices.device[i], now);
-    const uint32_t lanes = gm_stats_lanes(session, now, NULL);
-    if (!gm_conn_reserve(&session->conn, GM_STATS_BASE + lanes * GM_STATS_LANE_BYTES, &out))
+    const uint32_t lanes = gm_stats_lanes(session, now, NULL), users = gm_stats_users(session, NULL);
+    const size_t rows = (size_t)lanes * GM_STATS_LANE_BYTES + (size_t)users * GM_STATS_USER_BYTES;
+    if (!gm_conn_reserve(&session->conn, GM_STATS_BASE + rows, &out))
         return;
     const size_t start = gm_wire_begin_result(&out, id);
-    gm_wire_put_map(&out, 6);
+    gm_wire_put_map(&out, 7);
     gm_wire_put_str(&out, "schema"), gm_wire_put_u64(&out, GM_STATS_SCHEMA);
     struct gm_stats_daemon daemon_values = {0};
     gm_fill_daemon(d, now, &daemon_values);
@@ -218,6 +246,8 @@ void gm_stats_reply(struct gm_session *session, uint32_t id)
     gm_put_ops(&out, d);
     gm_wire_put_str(&out, "lanes"), gm_wire_put_array(&out, lanes);
     gm_stats_lanes(session, now, &out);
+    gm_wire_put_str(&out, "users"), gm_wire_put_array(&out, users);
+    gm_stats_users(session, &out);
     gm_wire_put_str(&out, "limits"), gm_put_limits(&out, d);
     const int status = gm_wire_end(&out, start);
     assert(status == GM_OK); /* the tables are fixed, and so is the largest snapshot */

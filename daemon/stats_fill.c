@@ -177,3 +177,15 @@ void gm_fill_lane(const struct gm_lane *lane, uint64_t now, struct gm_stats_lane
     s->waiting = lane->phase == GM_LANE_TAPPED ? lane->waiting : 0;
     s->oldest_ms = s->waiting != 0 ? (double)((now - lane->seen_ns) / 1000000u) : 0;
 }
+
+void gm_fill_user(const struct gm_user *user, struct gm_stats_user *s)
+{
+    uint32_t lanes = 0, most = 0;
+    for (uint32_t i = 0; i < GM_DEVICES_MAX; i++) {
+        lanes += user->lanes[i];
+        most = user->lanes[i] > most ? user->lanes[i] : most;
+    }
+    s->uid = (double)user->uid, s->sessions = user->sessions, s->inflight = user->inflight;
+    s->lanes = lanes, s->lanes_most = most;
+    s->arenas = user->arenas, s->arena_bytes = (double)user->arena_bytes;
+}

@@ -13,6 +13,7 @@
 struct gm_daemon;
 struct gm_device;
 struct gm_lane;
+struct gm_user;
 
 /* One struct per scope with a field per row of the table, so that no row can be forgotten. */
 typedef uint64_t gm_field_COUNTER;
@@ -26,18 +27,27 @@ typedef const struct gm_histo *gm_field_HISTOGRAM;
 #define GM_DAEMON_OF_DEVICE GM_NO_FIELD
 #define GM_DAEMON_OF_OP GM_NO_FIELD
 #define GM_DAEMON_OF_LANE GM_NO_FIELD
+#define GM_DAEMON_OF_USER GM_NO_FIELD
 #define GM_DEVICE_OF_DAEMON GM_NO_FIELD
 #define GM_DEVICE_OF_DEVICE GM_FIELD
 #define GM_DEVICE_OF_OP GM_NO_FIELD
 #define GM_DEVICE_OF_LANE GM_NO_FIELD
+#define GM_DEVICE_OF_USER GM_NO_FIELD
 #define GM_OP_OF_DAEMON GM_NO_FIELD
 #define GM_OP_OF_DEVICE GM_NO_FIELD
 #define GM_OP_OF_OP GM_FIELD
 #define GM_OP_OF_LANE GM_NO_FIELD
+#define GM_OP_OF_USER GM_NO_FIELD
 #define GM_LANE_OF_DAEMON GM_NO_FIELD
 #define GM_LANE_OF_DEVICE GM_NO_FIELD
 #define GM_LANE_OF_OP GM_NO_FIELD
 #define GM_LANE_OF_LANE GM_FIELD
+#define GM_LANE_OF_USER GM_NO_FIELD
+#define GM_USER_OF_DAEMON GM_NO_FIELD
+#define GM_USER_OF_DEVICE GM_NO_FIELD
+#define GM_USER_OF_OP GM_NO_FIELD
+#define GM_USER_OF_LANE GM_NO_FIELD
+#define GM_USER_OF_USER GM_FIELD
 
 struct gm_stats_daemon {
 #define S(scope, name, kind, unit, help) GM_DAEMON_OF_##scope(kind, name)
@@ -59,11 +69,17 @@ struct gm_stats_lane {
 #include "stats.def"
 #undef S
 };
+struct gm_stats_user {
+#define S(scope, name, kind, unit, help) GM_USER_OF_##scope(kind, name)
+#include "stats.def"
+#undef S
+};
 
 void gm_fill_daemon(const struct gm_daemon *d, uint64_t now, struct gm_stats_daemon *s);
 /* After gm_lanes_look_now. */
 void gm_fill_device(struct gm_daemon *d, struct gm_device *v, uint64_t now, struct gm_stats_device *s);
 void gm_fill_op(const struct gm_daemon *d, uint32_t op, struct gm_stats_op *s);
 void gm_fill_lane(const struct gm_lane *lane, uint64_t now, struct gm_stats_lane *s);
+void gm_fill_user(const struct gm_user *user, struct gm_stats_user *s);
 
 #endif

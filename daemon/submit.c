@@ -32,12 +32,18 @@ static int gm_plan_limits(struct gm_plan *p)
         d->counters.rejected_draining++;
         return gm_problem_set(p->problem, GM_EDRAINING, "", "%s", gm_error_text(GM_EDRAINING));
     }
-    if (p->session->inflight >= GM_INFLIGHT_PER_SESSION_MAX || d->jobs.count >= GM_INFLIGHT_MAX) {
-        d->counters.rejected_busy++;
-        return gm_problem_set(p->problem, GM_EBUSY, "", "busy: %u jobs of this connection are in flight",
-                              p->session->inflight);
-    }
-    return GM_OK;
+    int status = GM_OK;
+    if (p->session->inflight >= GM_INFLIGHT_PER_SESSION_MAX)
+        status = gm_problem_set(p->problem, GM_EBUSY, "", "busy: %u jobs of this connection are in flight",
+                                p->session->inflight);
+    else if (p->session->user->inflight >= d->config.user_jobs)
+        status = gm_problem_set(p->problem, GM_EBUSY, "", "busy: the user has %u of %u jobs in flight (--user-jobs)",
+                                p->session->user->inflight, d->config.user_jobs);
+    else if (d->jobs.count >= GM_INFLIGHT_MAX)
+        status =
+            gm_problem_set(p->problem, GM_EBUSY, "", "busy: all %u jobs of the daemon are in flight", GM_INFLIGHT_MAX);
+    d->counters.rejected_busy += status != GM_OK;
+    return status;
 }
 
 /* Op, types, sizes and inline data were checked by the decoder; what is left is where the buffers lie. */

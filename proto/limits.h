@@ -61,6 +61,10 @@
 #define GM_SESSIONS_PER_UID_MAX  512u
 #define GM_INFLIGHT_PER_SESSION_MAX 1024u /* accepted and not answered; more is `busy` */
 #define GM_INFLIGHT_MAX          16384u   /* over all sessions */
+/* Of the tables that all users share, three quarters: one user alone cannot shut the others out. */
+#define GM_INFLIGHT_PER_UID_DEFAULT (GM_INFLIGHT_MAX / 4u * 3u)
+#define GM_LANES_PER_UID_DEFAULT    (GM_LANES_MAX / 4u * 3u)         /* on one device */
+#define GM_ARENAS_PER_UID_DEFAULT   ((GM_ARENAS_MAX - 1u) / 4u * 3u) /* handles, and one more for each name */
 #define GM_ARENA_BYTES_PER_UID_DEFAULT (UINT64_C(8) << 30)
 #define GM_INLINE_BYTES_MAX  (1u << 20) /* data of one job that may ride in a message, each way */
 #define GM_STAGING_BYTES     (32u << 20) /* shared arena in which the daemon stages such data, per device */
@@ -91,7 +95,6 @@
 #define GM_RESTART_LONGEST_MS  5000u
 #define GM_RESTARTS_MAX        5u     /* losses within GM_RESTART_WINDOW_MS after which the device is out of service */
 #define GM_RESTART_WINDOW_MS   60000u
-#define GM_DEVICE_SPIN_BUDGET_MS 20000u /* clock budget of any wait inside a kernel */
 
 /* Log-linear histograms of times: 8 sub-buckets per power of two, from 128 ns to over a minute. */
 #define GM_HISTO_SUB_BITS   3u

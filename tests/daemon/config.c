@@ -43,8 +43,8 @@ static void every_flag_arrives(void **state)
     (void)state;
     assert_int_equal(parse("--socket", "/tmp/g.sock", "--device", "cpu:3", "--device", "cuda:1", "--device", "cpu",
                            "--workers", "7", "--workspace", "64m", "--idle-park-ms", "10", "--memory", "2G", "--quota",
-                           "1t", "--drain-ms", "0", "--spin-us", "50", "--log-level", "debug", "--device-program",
-                           "/opt/x", NULL),
+                           "1t", "--user-jobs", "16384", "--user-lanes", "1", "--user-arenas", "1023", "--drain-ms",
+                           "0", "--spin-us", "50", "--log-level", "debug", "--device-program", "/opt/x", NULL),
                      GM_CONFIG_RUN);
     assert_string_equal(config.socket, "/tmp/g.sock");
     assert_int_equal(config.devices, 3);
@@ -59,6 +59,9 @@ static void every_flag_arrives(void **state)
     assert_int_equal(config.idle_park_ms, 10);
     assert_int_equal(config.memory, UINT64_C(2) << 30);
     assert_int_equal(config.quota, UINT64_C(1) << 40);
+    assert_int_equal(config.user_jobs, 16384);
+    assert_int_equal(config.user_lanes, 1);
+    assert_int_equal(config.user_arenas, 1023);
     assert_int_equal(config.drain_ms, 0);
     assert_int_equal(config.spin_us, 50);
     assert_int_equal(config.level, GM_LOG_DEBUG);
@@ -72,6 +75,9 @@ static void defaults_are_those_of_the_limits(void **state)
     assert_int_equal(config.devices, 1);
     assert_true(config.device[0].automatic);
     assert_int_equal(config.quota, GM_ARENA_BYTES_PER_UID_DEFAULT);
+    assert_int_equal(config.user_jobs, GM_INFLIGHT_PER_UID_DEFAULT);
+    assert_int_equal(config.user_lanes, GM_LANES_PER_UID_DEFAULT);
+    assert_int_equal(config.user_arenas, GM_ARENAS_PER_UID_DEFAULT);
     assert_int_equal(config.drain_ms, GM_DRAIN_MS_DEFAULT);
     assert_int_equal(config.idle_park_ms, GM_IDLE_PARK_MS_DEFAULT);
     assert_int_equal(config.level, GM_LOG_INFO);
@@ -92,6 +98,9 @@ static void bad_values_are_refused_and_named(void **state)
         refused("--idle-park-ms", numbers[i]);
         refused("--drain-ms", numbers[i]);
         refused("--spin-us", numbers[i]);
+        refused("--user-jobs", numbers[i]);
+        refused("--user-lanes", numbers[i]);
+        refused("--user-arenas", numbers[i]);
     }
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         refused("--workspace", sizes[i]);
@@ -102,6 +111,10 @@ static void bad_values_are_refused_and_named(void **state)
     refused("--device-program", "");
     refused("--workers", "0");
     refused("--workers", "1025");
+    refused("--user-jobs", "0");
+    refused("--user-jobs", "16385");
+    refused("--user-lanes", "257");
+    refused("--user-arenas", "1024");
 }
 
 static void a_gpu_is_named_once(void **state)

@@ -36,6 +36,11 @@ struct client {
     uint32_t passed_count;            /* of the last frame */
 };
 
+/* The daemon of a test; set_up and tear_down are those of every test that has one: none, and nothing left of it. */
+extern struct daemon_child child;
+int set_up(void **state);
+int tear_down(void **state);
+
 /* mode: see fake_device.c; "once:" before it: the first process only, later ones are normal. args: more flags, NULL at
  * the end; may be NULL; starting with --device they replace the one cpu device. Does not wait. */
 void daemon_spawn(struct daemon_child *child, const char *mode, const char *const *args);
@@ -48,6 +53,11 @@ int daemon_stop(struct daemon_child *child);
 /* Removes the folder. */
 void daemon_clean(struct daemon_child *child);
 bool daemon_log_has(const struct daemon_child *child, const char *text);
+/* What a process of another user, OTHER_UID, returns that may open the socket of child. Only root can make one: a test
+ * that needs it says so first, and is skipped for others. */
+#define OTHER_UID 65534
+void needs_root(void);
+int as_another_user(int (*what)(void));
 /* Process id of the first device, from stats. */
 pid_t daemon_device_pid(const struct daemon_child *child);
 
@@ -65,6 +75,16 @@ bool client_receive(struct client *c, struct gm_wire_response *response);
 /* send + receive of its answer; asserts that the id is the request's. */
 void client_call(struct client *c, struct gm_wire_request *request, struct gm_wire_response *response);
 
+/* OK, or the error of a response; and of a call. */
+int code_of(const struct gm_wire_response *response);
+int client_code(struct client *c, struct gm_wire_request request, struct gm_wire_response *response);
+/* One snapshot of stats, for figures that belong together. */
+void snapshot(struct client *c, struct gm_wire_response *response);
+
+/* name: "" for none. */
+struct gm_wire_request request_create(const char *name, uint64_t bytes, bool device);
+/* attach or remove. */
+struct gm_wire_request request_by_name(enum gm_method method, const char *name);
 struct gm_wire_request request_nop(void);
 /* sum of n zeros that ride in the message; bytes must hold 4 n. */
 struct gm_wire_request request_sum(const float *values, uint64_t n);
@@ -75,6 +95,8 @@ uint64_t stats_u64(const struct daemon_child *child, const char *path);
 void stats_text(const struct daemon_child *child, const char *path, char *text, size_t size);
 /* The same from a response at hand. */
 uint64_t response_u64(const struct gm_wire_response *response, const char *path);
+uint32_t response_count(const struct gm_wire_response *response, const char *path); /* elements of an array */
+void response_text(const struct gm_wire_response *response, const char *path, char *text, size_t size);
 /* Waits until the number is there; fails the test after WAIT_MS. */
 void stats_wait(const struct daemon_child *child, const char *path, uint64_t value);
 /* The same for a text, or a part of it. */

@@ -16,27 +16,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static struct daemon_child child;
-
-static int set_up(void **state)
-{
-    (void)state;
-    memset(&child, 0, sizeof child);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    if (child.pid > 0) {
-        kill(child.pid, SIGKILL);
-        waitpid(child.pid, NULL, 0);
-    }
-    if (child.folder[0] != 0)
-        daemon_clean(&child);
-    return 0;
-}
-
 static void lane_comes_with_memory_doorbell_and_wake_and_takes_jobs(void **state)
 {
     (void)state;
@@ -132,7 +111,8 @@ static void all_lanes_of_a_device_may_be_in_use_and_no_more(void **state)
     (void)state;
     static struct client *clients[GM_LANES_MAX + 1];
     static struct lane lanes[GM_LANES_MAX + 1];
-    daemon_start(&child, "normal", NULL);
+    static const char *const args[] = {"--user-lanes", "256", NULL};
+    daemon_start(&child, "normal", args);
     const uint64_t fds = stats_u64(&child, "daemon.fds");
     for (uint32_t i = 0; i <= GM_LANES_MAX; i++) {
         clients[i] = client_open(&child, false);

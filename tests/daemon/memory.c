@@ -23,13 +23,11 @@
 
 #define BYTES (UINT64_C(40) << 20) /* more than anything that is not an arena, and more than half the budget */
 
-static struct daemon_child child;
-
-static int set_up(void **state)
+static int set_up_gated(void **state)
 {
-    (void)state;
-    child = (struct daemon_child){.program = "gated_gridmilld"};
-    return 0;
+    const int status = set_up(state);
+    child.program = "gated_gridmilld";
+    return status;
 }
 
 /* ---- the gate ---- */
@@ -70,44 +68,19 @@ static void gate_fail(int number)
     fclose(file);
 }
 
-static int tear_down(void **state)
-{
-    static const char *const names[] = {"make", "punch", "held.make", "held.punch", "fail"};
-    (void)state;
-    if (child.pid > 0) {
-        kill(child.pid, SIGKILL);
-        waitpid(child.pid, NULL, 0);
-    }
-    for (size_t i = 0; child.folder[0] != 0 && i < sizeof names / sizeof names[0]; i++)
-        unlink(gate_path("", names[i]));
-    if (child.folder[0] != 0)
-        daemon_clean(&child);
-    return 0;
-}
-
 /* ---- requests ---- */
 
 static uint32_t ask_create(struct client *c, uint64_t bytes, const char *name)
 {
-    struct gm_wire_request create = request_of(GM_METHOD_ARENA_CREATE);
-    create.u.arena_create.bytes = bytes;
-    memcpy(create.u.arena_create.name, name, strlen(name));
-    client_send(c, &create);
-    return create.id;
-}
-
-static int code_of(const struct gm_wire_response *response)
-{
-    return response->failed ? response->problem.code : GM_OK;
+    struct gm_wire_request request = request_create(name, bytes, false);
+    client_send(c, &request);
+    return request.id;
 }
 
 static int create(struct client *c, uint64_t bytes, const char *name)
 {
     struct gm_wire_response response;
-    const uint32_t id = ask_create(c, bytes, name);
-    assert_true(client_receive(c, &response));
-    assert_int_equal(response.id, id);
-    return code_of(&response);
+    return client_code(c, request_create(name, bytes, false), &response);
 }
 
 static uint32_t ask_free(struct client *c, uint32_t handle)
@@ -120,12 +93,8 @@ static uint32_t ask_free(struct client *c, uint32_t handle)
 
 static int by_name(struct client *c, enum gm_method method, const char *name)
 {
-    struct gm_wire_request request = request_of(method);
     struct gm_wire_response response;
-    char *to = method == GM_METHOD_ARENA_ATTACH ? request.u.arena_attach.name : request.u.arena_remove.name;
-    memcpy(to, name, strlen(name));
-    client_call(c, &request, &response);
-    return code_of(&response);
+    return client_code(c, request_by_name(method, name), &response);
 }
 
 static void does_a_job(struct client *c)
@@ -196,10 +165,8 @@ static void what_is_being_made_is_paid_already(void **state)
     ask_create(c, BYTES, "");
     gate_wait("make");
     assert_int_equal(create(d, BYTES, ""), GM_ENOMEM); /* together they are over the budget */
-    struct gm_wire_request device = request_of(GM_METHOD_ARENA_CREATE);
-    device.u.arena_create.bytes = UINT64_C(61) << 20, device.u.arena_create.device_memory = true;
-    client_call(d, &device, &response);
-    assert_int_equal(code_of(&response), GM_EQUOTA); /* and with this one over the user's quota */
+    /* And with this one over the user's quota. */
+    assert_int_equal(client_code(d, request_create("", UINT64_C(61) << 20, true), &response), GM_EQUOTA);
     assert_int_equal(stats_u64(&child, "daemon.rejected_quota"), 2);
     gate_open("make");
     assert_true(client_receive(c, &response));
@@ -396,10 +363,8 @@ static void an_arena_over_the_limit_of_files_is_an_error(void **state)
 }
 
 /* In a child process of another user: exit status 0 when he gets memory at once. */
-static int as_another_user(void)
+static int has_memory_at_once(void)
 {
-    if (setgid(65534) != 0 || setuid(65534) != 0)
-        return 1;
     struct client *c = client_open(&child, false);
     return create(c, 4096, "") == GM_OK ? 0 : 2;
 }
@@ -409,7 +374,6 @@ static void a_user_does_not_stand_behind_everything_that_another_asked_for(void 
     (void)state;
     static const char *const args[] = {"--memory", "1g", "--quota", "1g", NULL};
     struct gm_wire_response response;
-    int status;
     daemon_start(&child, "normal", args);
     const uint64_t fds = stats_u64(&child, "daemon.fds");
     struct client *c = client_open(&child, false), *d = client_open(&child, false);
@@ -419,16 +383,8 @@ static void a_user_does_not_stand_behind_everything_that_another_asked_for(void 
     const uint32_t small = ask_create(d, 4096, ""); /* the same user's, so it waits */
     gate_wait("make");
     stats_wait(&child, "daemon.arenas", 6);
-    if (geteuid() == 0) {
-        assert_int_equal(chmod(child.folder, 0755), 0);
-        assert_int_equal(chmod(child.socket, 0666), 0);
-        const pid_t pid = fork();
-        assert_true(pid >= 0);
-        if (pid == 0)
-            _exit(as_another_user());
-        assert_int_equal(waitpid(pid, &status, 0), pid);
-        assert_int_equal(status, 0);
-    }
+    if (geteuid() == 0)
+        assert_int_equal(as_another_user(has_memory_at_once), 0);
     /* What nobody wants any more and was not begun is not made, and what waited behind it has its turn: two are at the
      * gate. */
     client_close(c);
@@ -443,45 +399,30 @@ static void a_user_does_not_stand_behind_everything_that_another_asked_for(void 
 }
 
 /* In a child process of another user, beside BYTES of the first one's: the code of each request. */
-static int as_one_with_his_own_quota(void)
+static int has_his_own_quota(void)
 {
-    if (setgid(65534) != 0 || setuid(65534) != 0)
-        return 1;
     struct client *c = client_open(&child, false);
     if (create(c, BYTES, "") != GM_ENOMEM) /* the budget is everybody's */
         return 2;
     if (create(c, UINT64_C(20) << 20, "mine") != GM_OK || create(c, UINT64_C(20) << 20, "") != GM_ENOMEM)
         return 3;
-    struct gm_wire_request device = request_of(GM_METHOD_ARENA_CREATE);
+    const struct gm_wire_request device = request_create("", UINT64_C(20) << 20, true);
     struct gm_wire_response response;
-    device.u.arena_create.bytes = UINT64_C(20) << 20, device.u.arena_create.device_memory = true;
-    client_call(c, &device, &response); /* of which device memory takes nothing */
-    if (code_of(&response) != GM_OK)
+    if (client_code(c, device, &response) != GM_OK) /* device memory takes nothing of it */
         return 4;
-    device.id = 0;
-    client_call(c, &device, &response);
-    return code_of(&response) == GM_EQUOTA ? 0 : 5;
+    return client_code(c, device, &response) == GM_EQUOTA ? 0 : 5;
 }
 
 static void a_quota_is_each_users_and_the_budget_is_everybodys(void **state)
 {
     (void)state;
     static const char *const args[] = {"--quota", "40m", NULL}; /* the budget is 64 MiB */
-    int status;
-    if (geteuid() != 0)
-        skip();
+    needs_root();
     daemon_start(&child, "normal", args);
-    assert_int_equal(chmod(child.folder, 0755), 0);
-    assert_int_equal(chmod(child.socket, 0666), 0);
     struct client *c = client_open(&child, false);
     assert_int_equal(create(c, BYTES, ""), GM_OK);
     assert_int_equal(create(c, 4096, ""), GM_EQUOTA);
-    const pid_t pid = fork();
-    assert_true(pid >= 0);
-    if (pid == 0)
-        _exit(as_one_with_his_own_quota());
-    assert_int_equal(waitpid(pid, &status, 0), pid);
-    assert_int_equal(status, 0);
+    assert_int_equal(as_another_user(has_his_own_quota), 0);
     stats_wait(&child, "daemon.arena_bytes", BYTES + (UINT64_C(20) << 20)); /* his named one stays */
     client_close(c);
     stats_wait(&child, "daemon.arena_bytes", UINT64_C(20) << 20);
@@ -530,7 +471,7 @@ static void many_are_made_at_once(void **state)
 
 int main(void)
 {
-#define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define T(name) cmocka_unit_test_setup_teardown(name, set_up_gated, tear_down)
     const struct CMUnitTest tests[] = {
         T(nobody_waits_for_memory_that_is_made_or_given_back),
         T(what_is_being_made_is_paid_already),

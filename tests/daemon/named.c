@@ -18,43 +18,6 @@
 
 #define BYTES 8192u
 
-static struct daemon_child child;
-
-static int set_up(void **state)
-{
-    (void)state;
-    memset(&child, 0, sizeof child);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    if (child.pid > 0) {
-        kill(child.pid, SIGKILL);
-        waitpid(child.pid, NULL, 0);
-    }
-    if (child.folder[0] != 0)
-        daemon_clean(&child);
-    return 0;
-}
-
-static struct gm_wire_request create_of(const char *name, uint64_t bytes, bool device)
-{
-    struct gm_wire_request request = request_of(GM_METHOD_ARENA_CREATE);
-    request.u.arena_create.bytes = bytes;
-    request.u.arena_create.device_memory = device;
-    memcpy(request.u.arena_create.name, name, strlen(name));
-    return request;
-}
-
-/* Calls, and gives OK or the error's code. */
-static int call(struct client *c, struct gm_wire_request request, struct gm_wire_response *response)
-{
-    client_call(c, &request, response);
-    return response->failed ? response->problem.code : GM_OK;
-}
-
 static uint32_t handle_of(const struct gm_wire_response *response)
 {
     struct gm_problem problem;
@@ -67,7 +30,7 @@ static uint32_t handle_of(const struct gm_wire_response *response)
 static int create(struct client *c, const char *name, uint64_t bytes, bool device, uint32_t *handle)
 {
     struct gm_wire_response response;
-    const int status = call(c, create_of(name, bytes, device), &response);
+    const int status = client_code(c, request_create(name, bytes, device), &response);
     if (status == GM_OK && handle != NULL)
         *handle = handle_of(&response);
     if (status == GM_EINVAL || status == GM_ENOTFOUND)
@@ -77,11 +40,8 @@ static int create(struct client *c, const char *name, uint64_t bytes, bool devic
 
 static int by_name(struct client *c, enum gm_method method, const char *name, uint32_t *handle)
 {
-    struct gm_wire_request request = request_of(method);
     struct gm_wire_response response;
-    char *to = method == GM_METHOD_ARENA_ATTACH ? request.u.arena_attach.name : request.u.arena_remove.name;
-    memcpy(to, name, strlen(name));
-    const int status = call(c, request, &response);
+    const int status = client_code(c, request_by_name(method, name), &response);
     if (status == GM_OK && handle != NULL)
         *handle = handle_of(&response);
     if (status == GM_ENOTFOUND)
@@ -104,7 +64,7 @@ static int detach(struct client *c, uint32_t handle)
     struct gm_wire_request request = request_of(GM_METHOD_ARENA_FREE);
     struct gm_wire_response response;
     request.u.arena_free.arena = handle;
-    return call(c, request, &response);
+    return client_code(c, request, &response);
 }
 
 static uint32_t list(struct client *c, struct gm_wire_arena *rows, uint32_t capacity)
@@ -112,7 +72,7 @@ static uint32_t list(struct client *c, struct gm_wire_arena *rows, uint32_t capa
     struct gm_wire_response response;
     struct gm_problem problem;
     uint32_t count;
-    assert_int_equal(call(c, request_of(GM_METHOD_ARENA_LIST), &response), GM_OK);
+    assert_int_equal(client_code(c, request_of(GM_METHOD_ARENA_LIST), &response), GM_OK);
     assert_int_equal(gm_wire_decode_arenas(&response, rows, capacity, &count, &problem), GM_OK);
     return count;
 }
@@ -257,7 +217,8 @@ static void the_owner_pays_once_until_the_memory_is_gone(void **state)
 static void handles_are_bounded(void **state)
 {
     (void)state;
-    daemon_start(&child, "normal", NULL);
+    static const char *const args[] = {"--user-arenas", "1023", NULL};
+    daemon_start(&child, "normal", args);
     struct client *c = client_open(&child, false);
     assert_int_equal(create(c, "w", BYTES, true, NULL), GM_OK);
     for (uint32_t i = 1; i < GM_ARENAS_PER_SESSION_MAX; i++)
@@ -313,7 +274,7 @@ static int copy(struct client *c, uint32_t in, uint32_t out, uint64_t offset, st
     request.u.submit.buffers = 2;
     request.u.submit.buffer[0] = (struct gm_wire_buffer){.place = GM_PLACE_ARENA, .arena = in};
     request.u.submit.buffer[1] = (struct gm_wire_buffer){.place = GM_PLACE_ARENA, .arena = out, .offset = offset};
-    return call(c, request, response);
+    return client_code(c, request, response);
 }
 
 static void an_attached_handle_reads_and_does_not_write(void **state)
@@ -353,7 +314,7 @@ static void an_attach_says_what_it_is_on(void **state)
     assert_int_equal(create(c, "device", BYTES, true, NULL), GM_OK);
     assert_int_equal(create(c, "shared", BYTES, false, NULL), GM_OK);
     memcpy(request.u.arena_attach.name, "device", 6);
-    assert_int_equal(call(c, request, &response), GM_OK);
+    assert_int_equal(client_code(c, request, &response), GM_OK);
     assert_int_equal(gm_wire_result_text(&response, "kind", kind, sizeof kind, &problem), GM_OK);
     assert_string_equal(kind, "device");
     assert_int_equal(gm_wire_result_u64(&response, "device", &value, &problem), GM_OK);
@@ -361,7 +322,7 @@ static void an_attach_says_what_it_is_on(void **state)
     assert_int_equal(gm_wire_result_u64(&response, "bytes", &value, &problem), GM_OK);
     assert_int_equal(value, BYTES);
     memcpy(request.u.arena_attach.name, "shared", 6);
-    assert_int_equal(call(c, request, &response), GM_OK);
+    assert_int_equal(client_code(c, request, &response), GM_OK);
     assert_int_equal(gm_wire_result_text(&response, "kind", kind, sizeof kind, &problem), GM_OK);
     assert_string_equal(kind, "shared");
     assert_int_equal(gm_wire_result_u64(&response, "device", &value, &problem), GM_EPROTO);
@@ -387,11 +348,9 @@ static void the_admin_socket_lists_every_user(void **state)
 }
 
 /* In a child process of another user: exit status 0 when everything is as it must be. */
-static int as_another_user(void)
+static int sees_his_own_only(void)
 {
     struct gm_wire_arena row;
-    if (setgid(65534) != 0 || setuid(65534) != 0)
-        return 1;
     struct client *c = client_open(&child, false);
     if (attach(c, "w", NULL) != GM_ENOTFOUND || remove_name(c, "w") != GM_ENOTFOUND || list(c, &row, 1) != 0)
         return 2;
@@ -414,24 +373,15 @@ static void other_users_do_not_see_it(void **state)
 {
     (void)state;
     struct gm_wire_arena row[3];
-    int status;
-    if (geteuid() != 0)
-        skip();
+    needs_root();
     daemon_start(&child, "normal", NULL);
-    assert_int_equal(chmod(child.folder, 0755), 0);
-    assert_int_equal(chmod(child.socket, 0666), 0);
     struct client *c = client_open(&child, false);
     assert_int_equal(create(c, "w", BYTES, false, NULL), GM_OK);
-    const pid_t pid = fork();
-    assert_true(pid >= 0);
-    if (pid == 0)
-        _exit(as_another_user());
-    assert_int_equal(waitpid(pid, &status, 0), pid);
-    assert_int_equal(status, 0);
+    assert_int_equal(as_another_user(sees_his_own_only), 0);
     assert_int_equal(list(c, row, 3), 1);
     struct client *admin = client_open(&child, true);
     assert_int_equal(list(admin, row, 3), 2);
-    assert_int_equal(row[0].uid + row[1].uid, 65534);
+    assert_int_equal(row[0].uid + row[1].uid, OTHER_UID);
     stats_wait(&child, "daemon.arena_bytes", 2 * BYTES);
     client_close(c), client_close(admin);
     assert_int_equal(daemon_stop(&child), 0);
@@ -481,7 +431,7 @@ static void clients_that_leave_at_any_moment_leave_whole_names_or_none(void **st
     for (int i = 0; i < 60; i++) {
         struct client *c = client_open(&child, false);
         char name[8] = {'n', (char)('a' + i / 4 % 4)};
-        struct gm_wire_request request = create_of(name, 1 << 16, i % 3 == 0);
+        struct gm_wire_request request = request_create(name, 1 << 16, i % 3 == 0);
         struct gm_wire_request next = request_of(GM_METHOD_ARENA_ATTACH);
         memcpy(next.u.arena_attach.name, name, sizeof name);
         client_send(c, &request);

@@ -24,36 +24,6 @@
 #define OLDEST "devices.0.oldest_ms"
 #define NOP_SAMPLES "ops.0.lane_run.count"
 
-static struct daemon_child child;
-
-static int set_up(void **state)
-{
-    (void)state;
-    memset(&child, 0, sizeof child);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    unsetenv("GRIDMILL_LANE_START");
-    if (child.pid > 0) {
-        kill(child.pid, SIGKILL);
-        waitpid(child.pid, NULL, 0);
-    }
-    if (child.folder[0] != 0)
-        daemon_clean(&child);
-    return 0;
-}
-
-/* One snapshot, for figures that belong together. */
-static void snapshot(struct client *c, struct gm_wire_response *response)
-{
-    struct gm_wire_request stats = request_of(GM_METHOD_STATS);
-    client_call(c, &stats, response);
-    assert_false(response->failed);
-}
-
 /* Words into a slot, with the lap of the position or without the last granule. */
 static void put_half(const struct lane *lane, uint64_t position, uint32_t first, bool whole)
 {
@@ -254,52 +224,37 @@ static void a_lane_has_a_row_that_says_whose_it_is(void **state)
     assert_int_equal(daemon_stop(&child), 0);
 }
 
-static uint32_t rows_of(const struct client *c)
+static struct client *opened_by_root; /* on the admin socket */
+
+static int sees_his_own_lane_only(void)
 {
-    static const uint8_t key[] = "\xa5lanes";
-    const uint8_t *body = c->frame + GM_FRAME_HEADER, *at = NULL;
-    for (size_t i = 0; i + sizeof key < c->size; i++)
-        if (memcmp(body + i, key, sizeof key - 1) == 0 && body[i + sizeof key - 1] >> 4 == 9)
-            at = body + i; /* an array of less than 16, and not the number of a device */
-    assert_non_null(at);
-    return at[sizeof key - 1] & 15u;
+    struct gm_wire_response r;
+    struct lane own;
+    struct client *c = client_open(&child, false);
+    snapshot(c, &r);
+    if (response_count(&r, "lanes") != 0 || response_u64(&r, "devices.0.lanes") != 1)
+        return 2;
+    if (lane_open(c, 0, 0, &own) != GM_OK)
+        return 3;
+    snapshot(c, &r);
+    if (response_count(&r, "lanes") != 1 || response_u64(&r, "lanes.0.uid") != OTHER_UID)
+        return 4;
+    snapshot(opened_by_root, &r); /* both, whoever asks */
+    return response_count(&r, "lanes") == 2 ? 0 : 5;
 }
 
 static void lanes_of_others_are_not_shown(void **state)
 {
     (void)state;
-    struct gm_wire_response r;
     struct lane lane;
-    int status;
-    if (geteuid() != 0)
-        skip();
+    needs_root();
     daemon_start(&child, "normal", NULL);
-    assert_int_equal(chmod(child.folder, 0755), 0);
-    assert_int_equal(chmod(child.socket, 0666), 0);
-    struct client *c = client_open(&child, false), *admin = client_open(&child, true);
+    struct client *c = client_open(&child, false);
+    opened_by_root = client_open(&child, true);
     assert_int_equal(lane_open(c, 0, 0, &lane), GM_OK);
-    const pid_t pid = fork();
-    assert_true(pid >= 0);
-    if (pid == 0) {
-        struct lane own;
-        if (setgid(65534) != 0 || setuid(65534) != 0)
-            _exit(1);
-        struct client *d = client_open(&child, false);
-        snapshot(d, &r);
-        if (rows_of(d) != 0 || response_u64(&r, "devices.0.lanes") != 1)
-            _exit(2);
-        if (lane_open(d, 0, 0, &own) != GM_OK)
-            _exit(3);
-        snapshot(d, &r);
-        if (rows_of(d) != 1 || response_u64(&r, "lanes.0.uid") != 65534)
-            _exit(4);
-        snapshot(admin, &r); /* both, whoever asks */
-        _exit(rows_of(admin) == 2 ? 0 : 5);
-    }
-    assert_int_equal(waitpid(pid, &status, 0), pid);
-    assert_int_equal(status, 0);
+    assert_int_equal(as_another_user(sees_his_own_lane_only), 0);
     lane_unmap(&lane);
-    client_close(c), client_close(admin);
+    client_close(c), client_close(opened_by_root);
     assert_int_equal(daemon_stop(&child), 0);
 }
 
@@ -415,6 +370,7 @@ static void stats_answer_with_every_queue_full_and_the_device_stopped(void **sta
     (void)state;
     static struct client *clients[LANES], *submitters[SUBMITTERS];
     static struct lane lanes[LANES];
+    static const char *const args[] = {"--user-lanes", "256", "--user-jobs", "16384", NULL};
     struct rlimit limit;
     struct gm_wire_response r;
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
@@ -422,7 +378,7 @@ static void stats_answer_with_every_queue_full_and_the_device_stopped(void **sta
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
     if (limit.rlim_cur < 2048)
         skip();
-    daemon_start(&child, "hang", NULL);
+    daemon_start(&child, "hang", args);
     const pid_t device = daemon_device_pid(&child);
     for (uint32_t i = 0; i < LANES; i++)
         fill_lane(clients[i] = client_open(&child, false), &lanes[i]);

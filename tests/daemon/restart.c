@@ -11,27 +11,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static struct daemon_child child;
-
-static int set_up(void **state)
-{
-    (void)state;
-    memset(&child, 0, sizeof child);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    if (child.pid > 0) {
-        kill(child.pid, SIGKILL);
-        waitpid(child.pid, NULL, 0);
-    }
-    if (child.folder[0] != 0)
-        daemon_clean(&child);
-    return 0;
-}
-
 static void out_of_service(const char *reason)
 {
     struct gm_wire_request nop = request_nop();
@@ -195,11 +174,8 @@ static void failure_to_start_again_counts_as_a_loss(void **state)
 
 static uint32_t arena_of(struct client *c, bool device)
 {
-    struct gm_wire_request create = request_of(GM_METHOD_ARENA_CREATE);
     struct gm_wire_response response;
-    create.u.arena_create.bytes = 4096, create.u.arena_create.device_memory = device;
-    client_call(c, &create, &response);
-    assert_false(response.failed);
+    assert_int_equal(client_code(c, request_create("", 4096, device), &response), GM_OK);
     return (uint32_t)response_u64(&response, "arena");
 }
 
@@ -253,17 +229,11 @@ static void shared_arenas_come_back_and_device_arenas_say_that_they_are_gone(voi
 
 static uint32_t named_of(struct client *c, const char *name, bool device, bool attach)
 {
-    struct gm_wire_request request = request_of(attach ? GM_METHOD_ARENA_ATTACH : GM_METHOD_ARENA_CREATE);
     struct gm_wire_response response;
-    if (attach) {
-        memcpy(request.u.arena_attach.name, name, strlen(name));
-    } else {
-        request.u.arena_create.bytes = 4096, request.u.arena_create.device_memory = device;
-        memcpy(request.u.arena_create.name, name, strlen(name));
-    }
-    client_call(c, &request, &response);
-    if (response.failed)
-        return (uint32_t)-response.problem.code; /* less than any handle */
+    const int status = client_code(
+        c, attach ? request_by_name(GM_METHOD_ARENA_ATTACH, name) : request_create(name, 4096, device), &response);
+    if (status != GM_OK)
+        return (uint32_t)-status; /* less than any handle */
     return (uint32_t)response_u64(&response, "arena");
 }
 

@@ -11,27 +11,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static struct daemon_child child;
-
-static int set_up(void **state)
-{
-    (void)state;
-    memset(&child, 0, sizeof child);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    if (child.pid > 0) {
-        kill(child.pid, SIGKILL);
-        waitpid(child.pid, NULL, 0);
-    }
-    if (child.folder[0] != 0)
-        daemon_clean(&child);
-    return 0;
-}
-
 static void lane_loses_started_jobs_only_and_goes_on_by_itself(void **state)
 {
     (void)state;

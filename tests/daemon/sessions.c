@@ -12,55 +12,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static struct daemon_child child;
-
-static int set_up(void **state)
-{
-    (void)state;
-    memset(&child, 0, sizeof child);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    if (child.pid > 0) {
-        kill(child.pid, SIGKILL);
-        waitpid(child.pid, NULL, 0);
-    }
-    if (child.folder[0] != 0)
-        daemon_clean(&child);
-    return 0;
-}
-
-static void send_jobs(struct client *c, int count)
-{
-    for (int i = 0; i < count; i++) {
-        struct gm_wire_request nop = request_nop();
-        client_send(c, &nop);
-    }
-}
-
-static void identity_holds(void)
-{
-    struct client *c = client_open(&child, false);
-    struct gm_wire_request stats = request_of(GM_METHOD_STATS);
-    struct gm_wire_response r;
-    client_call(c, &stats, &r);
-    assert_int_equal(response_u64(&r, "devices.0.submitted"),
-                     response_u64(&r, "devices.0.done") + response_u64(&r, "devices.0.failed") +
-                         response_u64(&r, "devices.0.rejected") + response_u64(&r, "devices.0.cancelled") +
-                         response_u64(&r, "devices.0.queue_depth") - response_u64(&r, "devices.0.waiting"));
-    client_close(c);
-}
-
 static void jobs_over_the_limit_of_a_session_are_busy_and_others_are_not(void **state)
 {
     (void)state;
     struct gm_wire_response response;
     daemon_start(&child, "hang", NULL);
     struct client *c = client_open(&child, false);
-    send_jobs(c, GM_INFLIGHT_PER_SESSION_MAX + 5);
+    client_send_nops(c, GM_INFLIGHT_PER_SESSION_MAX + 5);
     for (int i = 0; i < 5; i++) {
         assert_true(client_receive(c, &response));
         assert_true(response.failed);
@@ -69,13 +27,13 @@ static void jobs_over_the_limit_of_a_session_are_busy_and_others_are_not(void **
     }
     assert_int_equal(stats_u64(&child, "daemon.rejected_busy"), 5);
     struct client *other = client_open(&child, false);
-    send_jobs(other, 1);
+    client_send_nops(other, 1);
     stats_wait(&child, "devices.0.queue_depth", GM_INFLIGHT_PER_SESSION_MAX + 1);
-    identity_holds();
+    stats_add_up(&child);
     client_close(c), client_close(other);
     stats_wait(&child, "devices.0.queue_depth", 0);
     assert_int_equal(stats_u64(&child, "devices.0.cancelled"), GM_INFLIGHT_PER_SESSION_MAX + 1);
-    identity_holds();
+    stats_add_up(&child);
     assert_int_equal(daemon_stop(&child), 0);
 }
 
@@ -90,7 +48,7 @@ static void clients_may_leave_at_any_moment(void **state)
         create.u.arena_create.bytes = 1 << 16;
         create.u.arena_create.device_memory = i % 3 == 0;
         client_send(c, &create);
-        send_jobs(c, i % 7);
+        client_send_nops(c, i % 7);
         if (i % 2 != 0)
             sleep_ms((unsigned)(i % 5));
         client_close(c);
@@ -100,7 +58,7 @@ static void clients_may_leave_at_any_moment(void **state)
     stats_wait(&child, "daemon.arena_bytes", 0);
     stats_wait(&child, "daemon.sessions", 1);
     stats_wait(&child, "daemon.fds", fds);
-    identity_holds();
+    stats_add_up(&child);
     assert_int_equal(daemon_stop(&child), 0);
 }
 
@@ -110,7 +68,7 @@ static void cancel_answers_both_requests_once(void **state)
     struct gm_wire_response response;
     daemon_start(&child, "hang", NULL);
     struct client *c = client_open(&child, false);
-    send_jobs(c, 700); /* ids 2 .. 701: the first ones are in the lane, the last ones in the queue */
+    client_send_nops(c, 700); /* ids 2 .. 701: the first ones are in the lane, the last ones in the queue */
     stats_wait(&child, "devices.0.queue_depth", 700);
     static const uint32_t victims[] = {2, 701, 300, 650};
     for (size_t i = 0; i < 4; i++) {
@@ -137,7 +95,7 @@ static void cancel_answers_both_requests_once(void **state)
     }
     assert_int_equal(stats_u64(&child, "devices.0.cancelled"), 4);
     assert_int_equal(stats_u64(&child, "devices.0.queue_depth"), 696);
-    identity_holds();
+    stats_add_up(&child);
     client_close(c);
     assert_int_equal(daemon_stop(&child), 0);
 }
@@ -242,7 +200,7 @@ static void bad_buffers_are_refused_and_named(void **state)
     client_call(other, &release, &response);
     assert_int_equal(response.problem.code, GM_EARENA);
     client_close(c), client_close(other);
-    identity_holds();
+    stats_add_up(&child);
     assert_int_equal(daemon_stop(&child), 0);
 }
 
@@ -388,8 +346,8 @@ static void every_snapshot_adds_up_under_load(void **state)
     daemon_start(&child, "normal", NULL);
     struct client *c = client_open(&child, false);
     for (int round = 0; round < 20; round++) {
-        send_jobs(c, 400);
-        identity_holds();
+        client_send_nops(c, 400);
+        stats_add_up(&child);
         for (int i = 0; i < 400; i++)
             assert_true(client_receive(c, &response));
     }
@@ -409,7 +367,7 @@ static void late_client_does_not_wait_for_everything_that_a_greedy_one_sent(void
     struct gm_wire_response response;
     daemon_start(&child, "slow", NULL); /* 2 ms a job: what the greedy one sends takes two seconds */
     struct client *greedy = client_open(&child, false), *polite = client_open(&child, false);
-    send_jobs(greedy, 1000);
+    client_send_nops(greedy, 1000);
     sleep_ms(300); /* the window has adapted to the device */
     for (int i = 0; i < 5; i++) {
         struct gm_wire_request nop = request_nop();

@@ -78,8 +78,8 @@ static void shapes(void)
 
 static void stats(void)
 {
-    enum { DAEMON, DEVICE, OP, LANE };
-    static const char *const scopes[] = {"daemon", "devices", "ops", "lanes"};
+    enum { DAEMON, DEVICE, OP, LANE, USER };
+    static const char *const scopes[] = {"daemon", "devices", "ops", "lanes", "users"};
     line("| map | key | kind | unit | meaning |");
     line("|---|---|---|---|---|");
 #define COUNTER "counter"
@@ -101,6 +101,7 @@ static const struct {
 #define NUMBERS(N)                                                                                          \
     N(GM_WIRE_VERSION_MIN) N(GM_WIRE_VERSION_MAX) N(GM_CONTROL_VERSION) N(GM_LANE_VERSION) N(GM_DEVICES_MAX)  \
     N(GM_SESSIONS_MAX) N(GM_SESSIONS_PER_UID_MAX) N(GM_INFLIGHT_PER_SESSION_MAX) N(GM_INFLIGHT_MAX)           \
+    N(GM_INFLIGHT_PER_UID_DEFAULT) N(GM_ARENAS_PER_UID_DEFAULT) N(GM_LANES_PER_UID_DEFAULT)                  \
     N(GM_FRAME_HEADER) N(GM_FRAME_BYTES_MAX) N(GM_MSGPACK_DEPTH_MAX) N(GM_MSGPACK_ITEMS_MAX)                 \
     N(GM_METHOD_BYTES_MAX) N(GM_NAME_BYTES_MAX) N(GM_FIELD_BYTES_MAX) N(GM_ERROR_TEXT_MAX)                   \
     N(GM_FDS_PER_FRAME_MAX) N(GM_OUTPUT_BYTES_MAX) N(GM_STATS_BYTES_MAX) N(GM_INLINE_BYTES_MAX)              \

@@ -265,6 +265,12 @@ def figures(daemon):
     lanes = text("stats", "--lanes").splitlines()
     assert "lanes" not in table.splitlines() and lanes[lanes.index("lanes") + 1].split()[:2] == ["device", "lane"]
     assert isinstance(stats["lanes"], list)
+    users = text("stats", "--users").splitlines()
+    where = users.index("users")
+    row = dict(zip(users[where + 1].split(), users[where + 2].split()))
+    assert "users" not in table.splitlines() and row["uid"] == str(os.getuid()) and int(row["sessions"]) >= 1, users
+    assert "192 lanes on a device" in users[where + 3] and stats["limits"]["lanes_per_user"] == 192, users
+    assert stats["users"][0]["uid"] == os.getuid(), stats["users"]
     line = text("ping", "-c", "100")
     assert line.startswith("100 round trips: min "), line
     device = stats["devices"][0]["pid"]
@@ -283,8 +289,8 @@ def bench():
                           "--socket-too"))
     figures = {figure["name"]: figure for figure in done["figures"]}
     for path in ("lane", "socket"):
-        names = ["nop", "nop_device", "sum_f32_1000", "sum_f32_1000_device", "submit_cost", "rate_1", "rate_2",
-                 "open_loop_20", "open_loop_80"]
+        names = ["nop", "nop_device", "sum_f32_1000", "sum_f32_1000_device", "submit_cost", "submit_cost_mean",
+                 "rate_1", "rate_2", "open_loop_20", "open_loop_80"]
         assert [name for name in figures if name.startswith(path)] == [f"{path}_{name}" for name in names], figures
         for figure in names:
             got = figures[f"{path}_{figure}"]

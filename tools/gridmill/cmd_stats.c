@@ -16,13 +16,14 @@ static void print_help(void)
           "Prints one snapshot of the daemon and its devices. The exit code is 0 when all are healthy, 4 when the\n"
           "daemon answers but is not healthy, 3 when it cannot be reached.\n\n"
           "      --lanes         print a table of lanes too: yours, or all of them for root and on the admin socket\n"
-          "      --json          print JSON, with the lanes\n" COMMON_HELP,
+          "      --users         print a table of users too, likewise, and what each may have\n"
+          "      --json          print JSON, with the lanes and users\n" COMMON_HELP,
           stdout);
 }
 
-enum { OPTION_JSON = OPTION_FIRST, OPTION_LANES };
+enum { OPTION_JSON = OPTION_FIRST, OPTION_LANES, OPTION_USERS };
 
-enum scope { SCOPE_DAEMON, SCOPE_DEVICE, SCOPE_OP, SCOPE_LANE };
+enum scope { SCOPE_DAEMON, SCOPE_DEVICE, SCOPE_OP, SCOPE_LANE, SCOPE_USER };
 enum kind { KIND_COUNTER, KIND_GAUGE, KIND_TEXT, KIND_HISTOGRAM };
 
 struct stat_row {
@@ -205,40 +206,60 @@ static bool print_ops(const msgpack_object_array *ops)
     return fits;
 }
 
-static void lane_cells(struct table *table, const msgpack_object_map *lane)
+static void row_cells(struct table *table, enum scope scope, const msgpack_object_map *map)
 {
     char value[TABLE_CELL_BYTES];
     size_t column = 0;
 
     for (size_t r = 0; r < STAT_ROWS; r++) {
-        if (stat_rows[r].scope != SCOPE_LANE)
+        if (stat_rows[r].scope != scope)
             continue;
-        print_value(value, sizeof value, stat_rows[r].unit, lane != NULL ? reply_get(lane, stat_rows[r].name) : NULL);
+        print_value(value, sizeof value, stat_rows[r].unit, map != NULL ? reply_get(map, stat_rows[r].name) : NULL);
         table->right[column] = stat_rows[r].kind != KIND_TEXT;
-        table_cell(table, column++, "%s", lane != NULL ? value : stat_rows[r].name);
+        table_cell(table, column++, "%s", map != NULL ? value : stat_rows[r].name);
     }
 }
 
-static bool print_lanes(const msgpack_object_array *lanes)
+/* One line per map: lanes, users. */
+static bool print_rows(const char *title, enum scope scope, const msgpack_object_array *maps)
 {
     struct table table;
     size_t columns = 0;
 
     for (size_t r = 0; r < STAT_ROWS; r++)
-        columns += stat_rows[r].scope == SCOPE_LANE;
+        columns += stat_rows[r].scope == scope;
     table_init(&table, columns);
     bool fits = table_row(&table);
-    lane_cells(&table, NULL);
-    for (uint32_t i = 0; lanes != NULL && i < lanes->size && fits; i++)
-        if (lanes->ptr[i].type == MSGPACK_OBJECT_MAP && (fits = table_row(&table)))
-            lane_cells(&table, &lanes->ptr[i].via.map);
-    printf("lanes\n");
+    row_cells(&table, scope, NULL);
+    for (uint32_t i = 0; maps != NULL && i < maps->size && fits; i++)
+        if (maps->ptr[i].type == MSGPACK_OBJECT_MAP && (fits = table_row(&table)))
+            row_cells(&table, scope, &maps->ptr[i].via.map);
+    printf("%s\n", title);
     table_print(&table, "  ");
     table_free(&table);
     return fits;
 }
 
-static int print_table(const struct reply *reply, bool lanes)
+static void print_caps(const msgpack_object_map *limits)
+{
+    static const struct {
+        const char *name, *unit, *what;
+    } caps[] = {{"sessions_per_user", "", "sessions"},
+                {"inflight_per_user", "", "jobs of sockets in flight"},
+                {"lanes_per_user", "", "lanes on a device"},
+                {"arenas_per_user", "", "arenas"},
+                {"arena_bytes_per_user", "bytes", "in arenas and lanes"}};
+    char value[TABLE_CELL_BYTES];
+
+    printf("  a user may have");
+    for (size_t i = 0; i < sizeof caps / sizeof *caps; i++) {
+        print_value(value, sizeof value, caps[i].unit, reply_get(limits, caps[i].name));
+        printf("%s %s %s", i != 0 ? "," : "", value, caps[i].what);
+    }
+    printf("\n");
+}
+
+static int print_table(const struct reply *reply, bool lanes, bool users)
 {
     const msgpack_object_map *const daemon = reply_map(reply->map, "daemon");
     const msgpack_object_array *const devices = reply_array(reply->map, "devices");
@@ -252,11 +273,15 @@ static int print_table(const struct reply *reply, bool lanes)
     fits &= print_columns("devices", SCOPE_DEVICE, maps, count);
     fits &= print_ops(reply_array(reply->map, "ops"));
     if (lanes)
-        fits &= print_lanes(reply_array(reply->map, "lanes"));
+        fits &= print_rows("lanes", SCOPE_LANE, reply_array(reply->map, "lanes"));
+    if (users) {
+        fits &= print_rows("users", SCOPE_USER, reply_array(reply->map, "users"));
+        print_caps(reply_map(reply->map, "limits"));
+    }
     return fits ? EXIT_DONE : complain(EXIT_FAILED, "out of memory");
 }
 
-static int print_stats(struct gm_client *client, const struct common *common, bool json, bool lanes)
+static int print_stats(struct gm_client *client, const struct common *common, bool json, bool lanes, bool users)
 {
     struct reply reply;
     void *bytes;
@@ -267,7 +292,7 @@ static int print_stats(struct gm_client *client, const struct common *common, bo
         return complain_last(client, "stats");
     int rc = reply_unpack(bytes, size, &reply);
     if (rc == EXIT_DONE)
-        rc = json ? reply_print_json(&reply) : print_table(&reply, lanes);
+        rc = json ? reply_print_json(&reply) : print_table(&reply, lanes, users);
     if (rc == EXIT_DONE && (!reply_u64(reply_map(reply.map, "daemon"), "healthy", &healthy) || healthy != 1))
         rc = EXIT_UNHEALTHY;
     reply_free(&reply);
@@ -277,17 +302,21 @@ static int print_stats(struct gm_client *client, const struct common *common, bo
 
 int cmd_stats(int argc, char **argv)
 {
-    static const struct option options[] = {
-        {"json", no_argument, NULL, OPTION_JSON}, {"lanes", no_argument, NULL, OPTION_LANES}, COMMON_LONG, {0}};
+    static const struct option options[] = {{"json", no_argument, NULL, OPTION_JSON},
+                                            {"lanes", no_argument, NULL, OPTION_LANES},
+                                            {"users", no_argument, NULL, OPTION_USERS},
+                                            COMMON_LONG,
+                                            {0}};
     struct common common = {.timeout_ns = UINT64_C(5000000000)};
     struct gm_client *client = NULL;
-    bool json = false, lanes = false;
+    bool json = false, lanes = false, users = false;
     int option;
 
     while ((option = getopt_long(argc, argv, COMMON_SHORT, options, NULL)) != -1) {
         json |= option == OPTION_JSON;
         lanes |= option == OPTION_LANES;
-        if (option != OPTION_JSON && option != OPTION_LANES && common_option(&common, option, optarg) <= 0)
+        users |= option == OPTION_USERS;
+        if (option < OPTION_FIRST && common_option(&common, option, optarg) <= 0)
             return usage_error("stats", "wrong usage of stats");
     }
     if (optind != argc)
@@ -298,7 +327,7 @@ int cmd_stats(int argc, char **argv)
     }
     int rc = command_connect(&common, &client);
     if (rc == EXIT_DONE)
-        rc = print_stats(client, &common, json, lanes);
+        rc = print_stats(client, &common, json, lanes, users);
     gm_close(client);
     return rc;
 }

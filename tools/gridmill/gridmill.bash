@@ -39,7 +39,7 @@ _gridmill() {
     fi
     ;;
   ops) mapfile -t COMPREPLY < <(compgen -W "--json $common" -- "$cur") ;;
-  stats) mapfile -t COMPREPLY < <(compgen -W "--json --lanes $common" -- "$cur") ;;
+  stats) mapfile -t COMPREPLY < <(compgen -W "--json --lanes --users $common" -- "$cur") ;;
   ping) mapfile -t COMPREPLY < <(compgen -W "--count --interval $common" -- "$cur") ;;
   bench) mapfile -t COMPREPLY < <(compgen -W "--device --elements --seconds --clients --load --window --seed \
       --socket-too --json $common" -- "$cur") ;;
