@@ -25,7 +25,8 @@ PATIENT_S = 900
 # Figures of programs that need a GPU, and what a quick run leaves out.
 OF_PEERS = {"peer_echo_process", "peer_launch", "peer_cub_sum_rotated"}
 NOT_QUICK = {"lane_rate_4", "lane_rate_8", "lane_rate_16", "client_gpu_memory", "cycles_gpu_memory",
-             *(f"lane_sum_{k}" for k in range(16, 31, 2))}
+             *(f"lane_sum_{k}" for k in range(16, 31, 2)),
+             *(f"lane_copy_{way}_{k}" for way in ("up", "down") for k in (20, 24, 28))}
 OF_THE_FAULT = {"fault_outage", "fault_queued", "fault_wrong"}
 
 # Figures of a run in which every goal is met with nothing to spare, as the goals were agreed: figure, key, value, and
@@ -75,7 +76,7 @@ def goals_are_judged_as_they_were_agreed():
 
 def figures_of_peers_are_printed_by_their_sources():
     texts = ""
-    for name in ("peers.cu", "peers_sums.cu"):
+    for name in ("peers.cu", "peers_copies.cu", "peers_sums.cu"):
         with open(os.path.join(TREE, "tools", "bench", name), encoding="utf-8") as source:
             texts += source.read()
     for name in OF_PEERS:
@@ -146,8 +147,8 @@ esac
     failures = "\n".join(result["failures"])
     assert len(result["failures"]) == 3, failures
     assert "no device memory" in failures and "wrong answer" in failures and "starts: not done after" in failures
-    assert {f["name"] for f in result["figures"]} == {f"{n}_figure" for n in ("trips", "command", "starts", "sleep",
-                                                                           "fault", "cycles")}, result["figures"]
+    parts = ("trips", "command", "copies", "starts", "sleep", "fault", "cycles")
+    assert {f["name"] for f in result["figures"]} == {f"{n}_figure" for n in parts}, result["figures"]
 
 
 def client_of_the_echo_counts_round_trips():

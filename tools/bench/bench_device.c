@@ -21,12 +21,12 @@ struct options {
     const char *backend, *device;
     size_t samples;
     uint32_t workers, budget_ms;
-    bool json, peers, plain;
+    bool json, peers, plain, life;
 };
 
 static const char usage_text[] =
     "usage: bench_device [--backend cpu|cuda] [--device NAME] [--samples N] [--budget-ms N] [--workers N] [--plain]\n"
-    "                    [--no-peers] [--json]\n";
+    "                    [--no-peers] [--life] [--json]\n";
 
 static bool parse_number(const char *text, size_t low, size_t high, size_t *value)
 {
@@ -43,8 +43,8 @@ static bool parse(int argc, char **argv, struct options *o)
         {"backend", required_argument, NULL, 'b'}, {"device", required_argument, NULL, 'd'},
         {"samples", required_argument, NULL, 's'}, {"budget-ms", required_argument, NULL, 't'},
         {"workers", required_argument, NULL, 'w'}, {"plain", no_argument, NULL, 'p'},
-        {"no-peers", no_argument, NULL, 'n'},      {"json", no_argument, NULL, 'j'},
-        {NULL, 0, NULL, 0},
+        {"no-peers", no_argument, NULL, 'n'},      {"life", no_argument, NULL, 'l'},
+        {"json", no_argument, NULL, 'j'},          {NULL, 0, NULL, 0},
     };
     size_t value = 0;
     for (int c; (c = getopt_long(argc, argv, "", options, NULL)) != -1;) {
@@ -64,6 +64,8 @@ static bool parse(int argc, char **argv, struct options *o)
             o->plain = true;
         else if (c == 'n')
             o->peers = false;
+        else if (c == 'l')
+            o->life = true, o->peers = false;
         else if (c == 'j')
             o->json = true;
     }
@@ -81,8 +83,8 @@ static void facts(struct gm_figures *figures, const struct gm_bed *bed)
 #ifdef GM_BED_CUDA
     gm_peers_driver(text, sizeof text);
     gm_figures_fact(figures, "driver", text);
-    snprintf(text, sizeof text, "%d x %d threads an SM, %d registers, %d lookers", GM_CUDA_BLOCKS_PER_SM,
-             GM_CUDA_THREADS, GM_CUDA_REGISTERS, GM_CUDA_LOOKERS);
+    snprintf(text, sizeof text, "%d x %d threads an SM, %d registers", GM_CUDA_BLOCKS_PER_SM,
+             GM_CUDA_THREADS, GM_CUDA_REGISTERS);
     gm_figures_fact(figures, "shape", strcmp(bed->backend->name, "cuda") == 0 ? text : "threads");
 #endif
     gm_figures_fact(figures, "source_id", GM_SOURCE_ID);
@@ -121,12 +123,16 @@ static int measure_all(const struct options *o, const struct gm_backend *backend
     if (status != GM_OK)
         return status;
     status = gm_measure_nop(m);
-    if (status == GM_OK)
+    if (status == GM_OK && !o->life)
         status = gm_measure_rates(m);
-    if (status == GM_OK)
+    if (status == GM_OK && !o->life)
         status = gm_measure_ops(m);
     if (status == GM_OK)
         status = gm_measure_pauses(m);
+    if (status == GM_OK)
+        status = gm_measure_parts(m);
+    if (status == GM_OK)
+        status = gm_measure_beside(m);
     if (status != GM_OK) {
         char text[GM_ERROR_TEXT_MAX]; /* the failure above is the one to tell */
         memcpy(text, m->bed->text, sizeof text);
@@ -140,7 +146,7 @@ static int measure_all(const struct options *o, const struct gm_backend *backend
         status = gm_bed_open(m->bed, backend, config, 0);
     if (status == GM_OK)
         status = gm_measure_sleep(m);
-    return status == GM_OK ? gm_bed_close(m->bed) : ((void)o, status);
+    return status == GM_OK ? gm_bed_close(m->bed) : status;
 }
 
 int main(int argc, char **argv)

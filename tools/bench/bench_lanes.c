@@ -1,26 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Measures what client processes get over lanes of the real gridmilld: round trips, sums, sleep, new processes, clients
- * that come and go, a fault. No CUDA is linked into this program, so its processes are such as the users have. Prints
- * figures, never judges them; exit status 1 means that something failed. Bounded by counts and a budget per figure.
+ * Measures what client processes get over lanes of the real gridmilld: round trips, sums, copies, sleep, new processes,
+ * clients that come and go, a fault. No CUDA is linked into this program, so its processes are such as the users have.
+ * Prints figures, never judges them; exit status 1 means that something failed. Bounded by counts and a budget per
+ * figure.
  */
-#include <errno.h>
 #include <getopt.h>
-#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "copies.h"
 #include "echo.h"
 #include "lanes.h"
+#include "options.h"
 #include "source_id.h"
 
 #define PARTS(P)                                                                                                       \
     P(trips, "no-op round trips of one client, alone and beside idle lanes")                                           \
     P(sums, "sums of 2^10, 2^12 ... f32 in device memory")                                                             \
+    P(copies, "copies of 2^12, 2^16 ... bytes between shared and device memory, both ways")                            \
     P(sleep, "the first job after a park, the wake of a client that sleeps")                                           \
     P(starts, "connect to first result in a new process, and its GPU memory")                                          \
     P(cycles, "clients that come, go and are killed beside others that work")                                          \
@@ -50,6 +51,7 @@ static void usage(FILE *to)
           "  --samples N        round trips of one figure (default 200000)\n"
           "  --budget-ms N      one figure takes about so long at most (default 1000)\n"
           "  --sum-log2 N       of the largest sum (default 30 on a GPU, else 22)\n"
+          "  --copy-log2 N      of the bytes of the largest copy (default 28 on a GPU, else 20)\n"
           "  --rotate-mib N     inputs of sums are taken in turn from so much memory (default 256)\n"
           "  --idle N           idle lanes beside the active one (default 255)\n"
           "  --cycles N         clients that come and go (default 10000)\n"
@@ -67,14 +69,6 @@ struct options {
     bool json, help;
 };
 
-static bool number(const char *text, unsigned long low, unsigned long high, unsigned long *value)
-{
-    char *end;
-    errno = 0;
-    *value = strtoul(text, &end, 10);
-    return errno == 0 && end != text && *end == 0 && *value >= low && *value <= high;
-}
-
 static bool known_part(const char *name)
 {
     for (uint32_t i = 0; i < PARTS_COUNT; i++)
@@ -83,7 +77,7 @@ static bool known_part(const char *name)
     return false;
 }
 
-enum flag { PART, DEVICE, DAEMON, DRILL, JSON, HELP, START, SAMPLES, BUDGET, SUM, ROTATE, IDLE, CYCLES, CYCLES_S,
+enum flag { PART, DEVICE, DAEMON, DRILL, JSON, HELP, START, SAMPLES, BUDGET, SUM, COPY, ROTATE, IDLE, CYCLES, CYCLES_S,
             FAULT_CLIENTS, FAULT_JOBS };
 
 static bool take_number(struct gm_lanes *l, enum flag flag, const char *text)
@@ -91,25 +85,27 @@ static bool take_number(struct gm_lanes *l, enum flag flag, const char *text)
     unsigned long v = 0;
     switch (flag) {
     case START:
-        return number(text, 1, 3600, &v) && (l->start_s = (uint32_t)v, true);
+        return gm_bench_number(text, 1, 3600, &v) && (l->start_s = (uint32_t)v, true);
     case SAMPLES:
-        return number(text, 20, SAMPLES_MOST, &v) && (l->count = v, true);
+        return gm_bench_number(text, 20, SAMPLES_MOST, &v) && (l->count = v, true);
     case BUDGET:
-        return number(text, 1, 60000, &v) && (l->budget_ns = (uint64_t)v * 1000000u, true);
+        return gm_bench_number(text, 1, 60000, &v) && (l->budget_ns = (uint64_t)v * 1000000u, true);
     case SUM:
-        return number(text, 10, 34, &v) && (l->sum_log2 = (uint32_t)v, true);
+        return gm_bench_number(text, 10, 34, &v) && (l->sum_log2 = (uint32_t)v, true);
+    case COPY:
+        return gm_bench_number(text, GM_COPIES_LOG2_MIN, GM_COPIES_LOG2_MAX, &v) && (l->copy_log2 = (uint32_t)v, true);
     case ROTATE:
-        return number(text, 1, 65536, &v) && (l->rotated_bytes = (uint64_t)v << 20, true);
+        return gm_bench_number(text, 1, 65536, &v) && (l->rotated_bytes = (uint64_t)v << 20, true);
     case IDLE:
-        return number(text, 1, 255, &v) && (l->idle = (uint32_t)v, true);
+        return gm_bench_number(text, 1, 255, &v) && (l->idle = (uint32_t)v, true);
     case CYCLES:
-        return number(text, 2, 1000000, &v) && (l->cycles = (uint32_t)v, true);
+        return gm_bench_number(text, 2, 1000000, &v) && (l->cycles = (uint32_t)v, true);
     case CYCLES_S:
-        return number(text, 1, 3600, &v) && (l->cycles_s = (uint32_t)v, true);
+        return gm_bench_number(text, 1, 3600, &v) && (l->cycles_s = (uint32_t)v, true);
     case FAULT_CLIENTS:
-        return number(text, 1, GM_LANES_CREW_MAX, &v) && (l->fault_clients = (uint32_t)v, true);
+        return gm_bench_number(text, 1, GM_LANES_CREW_MAX, &v) && (l->fault_clients = (uint32_t)v, true);
     default:
-        return number(text, 50, GM_LANE_JOBS, &v) && (l->fault_jobs = (uint32_t)v, true);
+        return gm_bench_number(text, 50, GM_LANE_JOBS, &v) && (l->fault_jobs = (uint32_t)v, true);
     }
 }
 
@@ -147,6 +143,7 @@ static bool parse(int argc, char **argv, struct gm_lanes *l, struct options *o)
                                             {"samples", required_argument, NULL, SAMPLES},
                                             {"budget-ms", required_argument, NULL, BUDGET},
                                             {"sum-log2", required_argument, NULL, SUM},
+                                            {"copy-log2", required_argument, NULL, COPY},
                                             {"rotate-mib", required_argument, NULL, ROTATE},
                                             {"idle", required_argument, NULL, IDLE},
                                             {"cycles", required_argument, NULL, CYCLES},
@@ -160,18 +157,6 @@ static bool parse(int argc, char **argv, struct gm_lanes *l, struct options *o)
         if (c == '?' || !take(l, o, (enum flag)c, optarg))
             return false;
     return optind == argc;
-}
-
-/* Beside this program, where the build puts everything. */
-static const char *beside(const char *name, char path[PATH_MAX])
-{
-    const ssize_t n = readlink("/proc/self/exe", path, PATH_MAX - 64);
-    if (n <= 0)
-        return name;
-    path[n] = 0;
-    char *at = strrchr(path, '/') + 1;
-    snprintf(at, (size_t)(path + PATH_MAX - at), "%s", name);
-    return path;
 }
 
 /* 256 lanes need more descriptors than a process has by itself; the daemon inherits the limit. */
@@ -210,10 +195,11 @@ int main(int argc, char **argv)
         return o.help ? 0 : 2;
     }
     const bool gpu = strncmp(l.device, "cuda", 4) == 0;
-    l.self = beside("bench_lanes", self);
-    l.daemon = l.daemon ? l.daemon : beside("gridmilld", daemon_path);
-    l.peers = gpu && access(beside("bench_peers", peers_path), X_OK) == 0 ? peers_path : NULL;
+    l.self = gm_bench_beside("bench_lanes", self);
+    l.daemon = l.daemon ? l.daemon : gm_bench_beside("gridmilld", daemon_path);
+    l.peers = gpu && access(gm_bench_beside("bench_peers", peers_path), X_OK) == 0 ? peers_path : NULL;
     l.sum_log2 = l.sum_log2 ? l.sum_log2 : gpu ? 30u : 22u;
+    l.copy_log2 = l.copy_log2 ? l.copy_log2 : gpu ? GM_COPIES_LOG2_MAX : 20u;
     raise_descriptors();
     signal(SIGPIPE, SIG_IGN); /* a child that ended early is told as what it is */
     if (!gm_samples_make(&l.samples, l.count + 1000u)) {

@@ -1,41 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What bench_lanes is compared with, and all of that which needs CUDA: the bare echo, of a process without CUDA too,
- * launches, graphs, CUB's sums. Nobody else may be on the GPU meanwhile. With --free-memory it measures nothing, and
- * answers every line of its input with the free bytes of the GPU. Exit status 1 means that something failed.
+ * launches, graphs, CUB's sums, the copy engine. Nobody else may be on the GPU meanwhile. With --free-memory it
+ * measures nothing, and answers every line of its input with the free bytes of the GPU. Exit status 1 means that
+ * something failed.
  */
-#include <errno.h>
 #include <getopt.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <signal.h>
 #include <unistd.h>
 
+#include "copies.h"
+#include "options.h"
 #include "peers.h"
 #include "source_id.h"
 
 struct options {
     const char *device, *client;
-    unsigned long samples, budget_ms, sum_log2, rotate_mib;
+    unsigned long samples, budget_ms, sum_log2, copy_log2, rotate_mib;
     bool json, free_memory;
 };
 
 static const char usage_text[] =
     "usage: bench_peers [--device cuda:INDEX] [--client PATH] [--samples N] [--budget-ms N] [--sum-log2 N]\n"
-    "                   [--rotate-mib N] [--json]\n"
+    "                   [--copy-log2 N] [--rotate-mib N] [--json]\n"
     "       bench_peers [--device cuda:INDEX] --free-memory\n"
     "\n"
     "  --client PATH   the echo's client, a program without CUDA (default: bench_lanes beside this program)\n";
-
-static bool number(const char *text, unsigned long low, unsigned long high, unsigned long *value)
-{
-    char *end;
-    errno = 0;
-    *value = strtoul(text, &end, 10);
-    return errno == 0 && end != text && *end == 0 && *value >= low && *value <= high;
-}
 
 static bool parse(int argc, char **argv, struct options *o)
 {
@@ -43,14 +36,15 @@ static bool parse(int argc, char **argv, struct options *o)
         {"device", required_argument, NULL, 'd'},   {"client", required_argument, NULL, 'c'},
         {"samples", required_argument, NULL, 's'},  {"budget-ms", required_argument, NULL, 't'},
         {"sum-log2", required_argument, NULL, 'l'}, {"rotate-mib", required_argument, NULL, 'r'},
-        {"json", no_argument, NULL, 'j'},           {"free-memory", no_argument, NULL, 'f'},
-        {NULL, 0, NULL, 0},
+        {"copy-log2", required_argument, NULL, 'p'}, {"json", no_argument, NULL, 'j'},
+        {"free-memory", no_argument, NULL, 'f'},    {NULL, 0, NULL, 0},
     };
     for (int c; (c = getopt_long(argc, argv, "", options, NULL)) != -1;) {
-        if (c == '?' || (c == 's' && !number(optarg, 20, 4000000, &o->samples)) ||
-            (c == 't' && !number(optarg, 1, 60000, &o->budget_ms)) ||
-            (c == 'l' && !number(optarg, 10, 30, &o->sum_log2)) ||
-            (c == 'r' && !number(optarg, 1, 65536, &o->rotate_mib)))
+        if (c == '?' || (c == 's' && !gm_bench_number(optarg, 20, 4000000, &o->samples)) ||
+            (c == 't' && !gm_bench_number(optarg, 1, 60000, &o->budget_ms)) ||
+            (c == 'l' && !gm_bench_number(optarg, 10, 30, &o->sum_log2)) ||
+            (c == 'p' && !gm_bench_number(optarg, GM_COPIES_LOG2_MIN, GM_COPIES_LOG2_MAX, &o->copy_log2)) ||
+            (c == 'r' && !gm_bench_number(optarg, 1, 65536, &o->rotate_mib)))
             return false;
         if (c == 'd')
             o->device = optarg;
@@ -62,17 +56,6 @@ static bool parse(int argc, char **argv, struct options *o)
             o->free_memory = true;
     }
     return optind == argc;
-}
-
-static const char *beside(const char *name, char path[PATH_MAX])
-{
-    const ssize_t n = readlink("/proc/self/exe", path, PATH_MAX - 64);
-    if (n <= 0)
-        return name;
-    path[n] = 0;
-    char *at = strrchr(path, '/') + 1;
-    snprintf(at, (size_t)(path + PATH_MAX - at), "%s", name);
-    return path;
 }
 
 static int tell_free_memory(int device)
@@ -89,11 +72,13 @@ static int tell_free_memory(int device)
 int main(int argc, char **argv)
 {
     static char client[PATH_MAX];
-    struct options o = {.device = "cuda:0", .samples = 200000, .budget_ms = 500, .sum_log2 = 30, .rotate_mib = 256};
+    struct options o = {.device = "cuda:0", .samples = 200000, .budget_ms = 500, .sum_log2 = 30, .rotate_mib = 256,
+                        .copy_log2 = GM_COPIES_LOG2_MAX};
     struct gm_figures figures;
     unsigned long index = 0;
     char text[160];
-    if (!parse(argc, argv, &o) || strncmp(o.device, "cuda:", 5) != 0 || !number(o.device + 5, 0, 1000, &index)) {
+    if (!parse(argc, argv, &o) || strncmp(o.device, "cuda:", 5) != 0 ||
+        !gm_bench_number(o.device + 5, 0, 1000, &index)) {
         fputs(usage_text, stderr);
         return 2;
     }
@@ -102,7 +87,7 @@ int main(int argc, char **argv)
     setenv("CUDA_MODULE_LOADING", "EAGER", 1); /* before the first CUDA call: no sample loads a kernel */
     if (o.free_memory)
         return tell_free_memory(peers.device);
-    o.client = o.client ? o.client : beside("bench_lanes", client);
+    o.client = o.client ? o.client : gm_bench_beside("bench_lanes", client);
     gm_figures_begin(&figures, stdout, o.json, "bench_peers");
     gm_peers_driver(text, sizeof text);
     gm_figures_fact(&figures, "driver", text);
@@ -115,6 +100,8 @@ int main(int argc, char **argv)
     if (status == 0)
         status = gm_peers_sums(&peers, &figures, (unsigned)o.sum_log2, (uint64_t)o.rotate_mib << 20,
                                (uint64_t)o.budget_ms * 1000000u);
+    if (status == 0)
+        status = gm_peers_copies(&peers, &figures, (unsigned)o.copy_log2, (uint64_t)o.budget_ms * 1000000u / 2u);
     if (status != 0)
         fprintf(stderr, "bench_peers: %s\n", peers.text);
     return gm_figures_end(&figures) && status == 0 ? 0 : 1; /* what was measured before a failure stays measured */

@@ -4,27 +4,15 @@
  * requests of one and of four client processes, and the cost of doing nothing. Prints figures, never judges them; exit
  * status 1 means that something failed. Bounded by sample counts and a time budget per figure.
  */
-#include <errno.h>
 #include <getopt.h>
-#include <limits.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
+#include "options.h"
 #include "socket.h"
 #include "source_id.h"
 
 static const char usage_text[] =
     "usage: bench_socket [--device cpu|cuda:N] [--daemon PATH] [--redis PATH] [--samples N] [--budget-ms N]\n"
     "                    [--idle-s N] [--json]\n";
-
-static bool parse_number(const char *text, unsigned long low, unsigned long high, unsigned long *value)
-{
-    char *end;
-    errno = 0;
-    *value = strtoul(text, &end, 10);
-    return errno == 0 && end != text && *end == 0 && *value >= low && *value <= high;
-}
 
 static bool parse(int argc, char **argv, struct gm_socket_bench *bench, bool *json)
 {
@@ -36,9 +24,9 @@ static bool parse(int argc, char **argv, struct gm_socket_bench *bench, bool *js
     };
     unsigned long value = 0;
     for (int c; (c = getopt_long(argc, argv, "", options, NULL)) != -1;) {
-        if (c == '?' || (c == 's' && !parse_number(optarg, 100, 100000000, &value)) ||
-            (c == 't' && !parse_number(optarg, 1, 60000, &value)) ||
-            (c == 'i' && !parse_number(optarg, 1, 600, &value)))
+        if (c == '?' || (c == 's' && !gm_bench_number(optarg, 100, 100000000, &value)) ||
+            (c == 't' && !gm_bench_number(optarg, 1, 60000, &value)) ||
+            (c == 'i' && !gm_bench_number(optarg, 1, 600, &value)))
             return false;
         if (c == 'd')
             bench->device = optarg;
@@ -58,32 +46,6 @@ static bool parse(int argc, char **argv, struct gm_socket_bench *bench, bool *js
     return optind == argc;
 }
 
-/* Beside this program, where the build puts everything. */
-static const char *beside(const char *name, char path[PATH_MAX])
-{
-    const ssize_t n = readlink("/proc/self/exe", path, PATH_MAX - 64);
-    if (n <= 0)
-        return name;
-    path[n] = 0;
-    char *at = strrchr(path, '/') + 1;
-    snprintf(at, (size_t)(path + PATH_MAX - at), "%s", name);
-    return path;
-}
-
-/* On the PATH; NULL when it is not. */
-static const char *on_path(const char *name, char path[PATH_MAX])
-{
-    const char *at = getenv("PATH");
-    while (at && *at) {
-        const size_t size = strcspn(at, ":");
-        snprintf(path, PATH_MAX, "%.*s/%s", (int)size, at, name);
-        if (size != 0 && access(path, X_OK) == 0)
-            return path;
-        at += size + (at[size] == ':');
-    }
-    return NULL;
-}
-
 int main(int argc, char **argv)
 {
     static char daemon_path[PATH_MAX], redis_path[PATH_MAX];
@@ -95,8 +57,8 @@ int main(int argc, char **argv)
         return 2;
     }
     bench.figures = &figures;
-    bench.daemon = bench.daemon ? bench.daemon : beside("gridmilld", daemon_path);
-    bench.redis = bench.redis ? bench.redis : on_path("redis-server", redis_path);
+    bench.daemon = bench.daemon ? bench.daemon : gm_bench_beside("gridmilld", daemon_path);
+    bench.redis = bench.redis ? bench.redis : gm_bench_on_path("redis-server", redis_path);
     if (!gm_samples_make(&bench.samples, bench.count)) {
         fputs("bench_socket: no memory for samples\n", stderr);
         return 1;

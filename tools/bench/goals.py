@@ -31,6 +31,12 @@ def sum_goal(log2):
             (f"lane_sum_{log2}", "p50"), factor, (f"peer_cub_sum_rotated_{log2}", "p50"), 0, "<=")
 
 
+def copy_goal(way, log2):
+    where = "to" if way == "up" else "from"
+    return (f"lane_copy_{way}_{log2}", f"copy of 2^{log2} bytes {where} the device",
+            (f"lane_copy_{way}_{log2}", "p50"), 0, None, None, "recorded")
+
+
 LANE_GOALS = [
     ("lane_floor", "no-op p50 at most echo of such a process + 2.0 us",
      ("trip_nop", "p50"), 1.0, ("peer_echo_process", "p50"), 2.0, "<="),
@@ -46,6 +52,7 @@ LANE_GOALS = [
      ("lane_rate_8", "value"), 0, None, 60e6, ">="),
     ("lane_rate_16", "no-op jobs of sixteen clients", ("lane_rate_16", "value"), 0, None, None, "recorded"),
     *[sum_goal(log2) for log2 in range(10, 31, 2)],
+    *[copy_goal(way, log2) for log2 in range(12, 29, 4) for way in ("up", "down")],
     ("submit_cost", "submission in a batch at most 50 ns a job", ("lane_submit_cost", "value"), 0, None, 50.0, "<="),
     ("idle_lanes", "no-op p50 beside 255 idle lanes at most 1.3 x alone",
      ("trip_nop_beside_idle", "p50"), 1.3, ("trip_nop_alone", "p50"), 0, "<="),

@@ -22,6 +22,7 @@ struct gm_lanes {
     uint64_t budget_ns;                                 /* one figure takes about so long at most */
     uint32_t start_s, idle, cycles, cycles_s, fault_clients, fault_jobs;
     uint32_t sum_log2;      /* of the largest sum */
+    uint32_t copy_log2;     /* of the bytes of the largest copy */
     uint64_t rotated_bytes; /* inputs of sums are taken in turn from so many: more than any cache holds */
     struct gm_server_process server;
     char text[256]; /* of the failure */
@@ -30,6 +31,7 @@ struct gm_lanes {
 /* The parts: false and a text on failure. */
 bool gm_lanes_trips(struct gm_lanes *l);  /* round trip, alone and beside idle lanes */
 bool gm_lanes_sums(struct gm_lanes *l);   /* sums of device memory */
+bool gm_lanes_copies(struct gm_lanes *l); /* between shared memory and device memory */
 bool gm_lanes_sleep(struct gm_lanes *l);  /* a device that parks, a client that sleeps */
 bool gm_lanes_starts(struct gm_lanes *l); /* new processes, and what they hold of the GPU */
 bool gm_lanes_cycles(struct gm_lanes *l); /* clients that come, go and are killed under load */

@@ -10,7 +10,7 @@
 
 #define STOP_MS       20000u
 #define LANE_NS       UINT64_C(5000000000) /* a lane that was closed may be taken again a moment later */
-#define ARGUMENTS_MAX 16u
+#define ARGUMENTS_MAX 18u
 #define WARM_UP       10000u /* a GPU's clocks rise when it has work */
 #define ENOUGH        20u /* so many samples are taken whatever the budget says */
 
@@ -71,9 +71,10 @@ static bool answers(struct gm_lanes *l)
 
 bool gm_lanes_up(struct gm_lanes *l, const char *const *more)
 {
-    const char *argv[ARGUMENTS_MAX] = {l->daemon, "--socket", NULL, "--device", l->device, "--log-level", "warn"};
+    const char *argv[ARGUMENTS_MAX] = {l->daemon, "--socket", NULL, "--device", l->device, "--log-level", "warn",
+                                       "--user-lanes", "256"}; /* all clients are one user's */
     const uint64_t end = gm_bench_now_ns() + (uint64_t)l->start_s * 1000000000u;
-    size_t count = 7;
+    size_t count = 9;
     char last[sizeof l->text];
     if (!gm_process_folder(&l->server))
         return gm_lanes_fail(l, "gridmilld", "no folder in /tmp");

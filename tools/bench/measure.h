@@ -27,6 +27,11 @@ int gm_measure_rates(struct gm_measure *m);
 int gm_measure_ops(struct gm_measure *m);
 /* Stop and start again, idle and under load. */
 int gm_measure_pauses(struct gm_measure *m);
+/* The parts of a pause; no-ops beside each kind of housekeeping. */
+int gm_measure_parts(struct gm_measure *m);
+int gm_measure_beside(struct gm_measure *m);
+/* Processor time of this process while nothing happens, and the thread that takes most of it. */
+void gm_measure_idle(struct gm_measure *m, const char *name, const char *what);
 /* A bed that parks: first job after a park, wake-up of a client that sleeps. */
 int gm_measure_sleep(struct gm_measure *m);
 

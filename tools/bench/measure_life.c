@@ -169,5 +169,13 @@ int gm_measure_sleep(struct gm_measure *m)
     if (status != GM_OK)
         return status;
     gm_figures_latency(m->figures, "first_after_park", "first no-op after the device parked", &m->samples);
-    return wakes(m, PARKS);
+    status = wakes(m, PARKS);
+    if (status == GM_OK)
+        status = wait_parked(bed);
+    if (status != GM_OK)
+        return status;
+    gm_measure_idle(m, "idle_parked_armed", "processor time, parked, a stream waits for wakes");
+    status = bed->backend->check(bed->device, bed->text);
+    gm_measure_idle(m, "idle_parked", "processor time, parked, as a device process leaves it");
+    return status;
 }

@@ -51,10 +51,12 @@ static inline void gm_peers_close(struct gm_peers_place *place)
     (void)cudaStreamDestroy(place->stream);
 }
 
-/* Times call(i), i from 0 on, and the synchronisation after it; for about budget_ns at most, when that is not 0. */
+/* Times call(i), i from 0 on, and the synchronisation after it; for about budget_ns at most, when that is not 0. The
+ * median goes there, too, unless that is NULL. */
 template <class Call>
 static int gm_peers_timed(struct gm_peers *peers, struct gm_peers_place *place, struct gm_figures *figures,
-                          const char *name, const char *what, size_t count, uint64_t budget_ns, Call call)
+                          const char *name, const char *what, size_t count, uint64_t budget_ns, Call call,
+                          double *median_ns = NULL)
 {
     const size_t warm_up = count / 10u + 10u;
     const uint64_t start = gm_peers_now_ns();
@@ -70,6 +72,8 @@ static int gm_peers_timed(struct gm_peers *peers, struct gm_peers_place *place, 
         if (i >= (budget_ns == 0 ? warm_up : 10u))
             gm_samples_add(&place->samples, end - begin);
     }
+    if (median_ns)
+        *median_ns = (double)gm_samples_at(&place->samples, 0.5);
     gm_figures_latency(figures, name, what, &place->samples);
     return 0;
 }

@@ -33,6 +33,11 @@ int gm_peers_rate(struct gm_peers *peers, struct gm_figures *figures);
 int gm_peers_sums(struct gm_peers *peers, struct gm_figures *figures, unsigned log2, uint64_t rotated_bytes,
                   uint64_t budget_ns);
 
+/* ---- peers_copies.cu ---- */
+
+/* The copy engine between host and device, both ways, up to 2^log2 bytes. */
+int gm_peers_copies(struct gm_peers *peers, struct gm_figures *figures, unsigned log2, uint64_t budget_ns);
+
 /* ---- peers_cub.cu ---- */
 
 /* The floor, and CUB's sums, sorts and histogram of the sizes that bench_device has. */
