@@ -66,8 +66,8 @@ static bool run_seed(uint64_t seed, const struct options *options)
     world_end_orphans();
     for (uint32_t i = 0; i < world->plan.rounds; i++)
         faults += world->plan.round[i].faults;
-    printf("seed %" PRIu64 " %s: %u clients, %" PRIu64 " jobs answered, %u faults%s%s, %u daemons, %.1f s%s%s\n", seed,
-           good ? "ok" : "FAILED", (uint32_t)world->ledgers, jobs_of(world), faults,
+    printf("seed %" PRIu64 " %s on %s: %u clients, %" PRIu64 " jobs answered, %u faults%s%s, %u daemons, %.1f s%s%s\n",
+           seed, good ? "ok" : "FAILED", world->device, (uint32_t)world->ledgers, jobs_of(world), faults,
            world->plan.drill[0] != '\0' ? ", drill " : "", world->plan.drill, (uint32_t)world->life,
            (double)(now_ms() - world->start_ms) / 1000.0, good ? "" : ": ", good ? "" : world->failure);
     if (!good || options->verbose)

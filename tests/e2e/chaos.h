@@ -136,6 +136,7 @@ struct ledger {
 struct world {
     struct plan plan;
     char socket[200];
+    char device[8]; /* the backend of device 0, as the daemon says; empty: none came up */
     uint64_t start_ms;
     _Atomic uint32_t life;     /* the daemon that runs, or the last one */
     _Atomic uint32_t ending;   /* the life whose end has begun */
@@ -186,7 +187,7 @@ void client_begin(struct world *world, struct ledger *ledger);
 struct figures {
     struct {
         uint64_t submitted, done, failed, rejected, cancelled, depth, pid, lanes;
-        char state[24], reason[100];
+        char backend[8], state[24], reason[100];
     } device[DEVICES_HERE];
     uint32_t devices;
     uint64_t sessions, arenas, arena_bytes, fds, protocol_errors, op_done, op_failed;

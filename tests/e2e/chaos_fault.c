@@ -47,7 +47,7 @@ static void kill_device(struct runner *r, uint32_t d)
         r->frozen[d] = 0;
 }
 
-static void freeze_device(struct runner *r, uint32_t d, uint32_t ms)
+static void freeze_process(struct runner *r, uint32_t d, uint32_t ms)
 {
     const pid_t pid = device_now(r, d);
 
@@ -168,7 +168,7 @@ void runner_fault(struct runner *r, const struct fault *f)
         kill_device(r, f->target);
         break;
     case FAULT_FREEZE_DEVICE:
-        freeze_device(r, f->target, f->amount);
+        freeze_process(r, f->target, f->amount);
         break;
     case FAULT_FREEZE_DAEMON:
         freeze_daemon(r, f->amount);

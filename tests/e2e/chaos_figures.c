@@ -46,6 +46,7 @@ static void take_device(const msgpack_object *map, struct figures *f, uint32_t i
     f->device[i].depth = number(map, "queue_depth") - number(map, "waiting"); /* not yet submitted */
     f->device[i].pid = number(map, "pid");
     f->device[i].lanes = number(map, "lanes");
+    text(map, "backend", f->device[i].backend, sizeof f->device[i].backend);
     text(map, "state", f->device[i].state, sizeof f->device[i].state);
     text(map, "reason", f->device[i].reason, sizeof f->device[i].reason);
 }

@@ -57,6 +57,37 @@ static bool is_up(const char *state)
     return strcmp(state, "up") == 0 || strcmp(state, "asleep") == 0;
 }
 
+/* What the driver of a GPU opens with the first lane and the first memory of each kind stays open. No job: all of them
+ * are in the ledgers. */
+static void warm_up(struct runner *r)
+{
+    struct gm_client *const client = daemon_open(&r->daemon);
+    const uint64_t end_ms = now_ms() + WAIT_MS;
+    struct gm_arena *arena;
+    struct figures f;
+    bool quiet = false;
+
+    if (gm_arena_create(client, 1 << 20, GM_MEMORY_SHARED, 0, in_ms(WAIT_MS), &arena) != GM_OK ||
+        gm_arena_create(client, 1 << 20, GM_MEMORY_DEVICE, 0, in_ms(WAIT_MS), &arena) != GM_OK)
+        complain(r->world, "the first client gets no memory");
+    gm_close(client);
+    while (!quiet) {
+        runner_figures(r, &f);
+        quiet = f.sessions == 1 && f.arenas == 0 && f.device[0].lanes == 0 && f.fds == r->base_fds;
+        if (now_ms() > end_ms)
+            complain(r->world, "the first client's memory does not come back");
+        sleep_ms(1);
+    }
+}
+
+/* A run on a GPU is one of the GPU. */
+static void see_backend(struct runner *r, const struct figures *f)
+{
+    if (strcmp(f->device[0].backend, on_gpu() ? "cuda" : "cpu") != 0)
+        complain(r->world, "device 0 is a %s device", f->device[0].backend);
+    snprintf(r->world->device, sizeof r->world->device, "%s", f->device[0].backend);
+}
+
 static void await_devices(struct runner *r)
 {
     const uint64_t end_ms = now_ms() + WAIT_MS;
@@ -72,11 +103,14 @@ static void await_devices(struct runner *r)
             complain(r->world, "device 0 is %s", f.device[0].state);
         sleep_ms(1);
     }
+    see_backend(r, &f);
     for (uint32_t d = 0; d < f.devices; d++)
         r->first[d] = (pid_t)f.device[d].pid;
     if (r->world->life != 1)
         return; /* clients are back already */
     r->base_fds = f.fds;
+    if (on_gpu())
+        warm_up(r);
     for (uint32_t d = 0; d < f.devices; d++) {
         r->device_fds[d] = descriptors_of(r->first[d]);
         r->device_maps[d] = maps_of(r->first[d]);
@@ -109,7 +143,8 @@ void runner_start_daemon(struct runner *r)
     for (uint32_t d = 0; d < DEVICES_HERE; d++)
         snprintf(names[d], sizeof names[d], "cpu:%u", plan->workers[d]);
     snprintf(park, sizeof park, "%u", plan->park_ms);
-    setenv("GRIDMILL_TEST_DEVICE", names[0], 1);
+    if (!on_gpu()) /* there is one GPU: the second device is always a CPU */
+        setenv("GRIDMILL_TEST_DEVICE", names[0], 1);
     uint32_t n = 0;
     r->daemon.arguments[n++] = "--idle-park-ms", r->daemon.arguments[n++] = park;
     if (plan->devices > 1)

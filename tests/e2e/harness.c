@@ -21,6 +21,8 @@
 #include <unistd.h>
 
 #define START_MS 60000 /* a CUDA context takes seconds, under sanitizers more */
+#define PARK_MS  "150" /* longer than a device collects housekeeping, so that this happens beside a kernel too */
+#define LOOK_MS  5     /* a kernel that is on its way in or out says so sooner */
 
 uint64_t in_ms(uint64_t ms)
 {
@@ -228,6 +230,19 @@ int daemon_setup(void **state)
     return 0;
 }
 
+int daemon_setup_to_freeze(void **state)
+{
+    struct daemon *const d = malloc(sizeof *d);
+
+    assert_non_null(d);
+    daemon_init(d);
+    if (on_gpu())
+        d->arguments[0] = "--idle-park-ms", d->arguments[1] = PARK_MS;
+    *state = d;
+    daemon_start(d);
+    return 0;
+}
+
 int daemon_teardown(void **state)
 {
     struct daemon *const d = *state;
@@ -340,6 +355,27 @@ void wait_for_stat(struct gm_client *client, const char *path, uint64_t value, u
             sleep_ms(2);
 }
 
+static bool books_balance(struct gm_client *client)
+{
+    const uint64_t depth = stat_of(client, "devices.0.queue_depth") - stat_of(client, "devices.0.waiting");
+    const uint64_t submitted = stat_of(client, "devices.0.submitted");
+
+    /* Taken from different snapshots, so only while nothing moves. */
+    return submitted == stat_of(client, "devices.0.done") + stat_of(client, "devices.0.failed") +
+                            stat_of(client, "devices.0.rejected") + stat_of(client, "devices.0.cancelled") + depth;
+}
+
+/* The counts of lanes come out when the dispatcher has a moment; then they stand. */
+void assert_books_balance(struct gm_client *client)
+{
+    const uint64_t end_ms = now_ms() + 20000;
+
+    while (!books_balance(client)) {
+        assert_true(now_ms() < end_ms);
+        sleep_ms(2);
+    }
+}
+
 pid_t device_pid(struct gm_client *client)
 {
     return (pid_t)stat_of(client, "devices.0.pid");
@@ -427,4 +463,31 @@ void freeze(pid_t pid)
 void thaw(pid_t pid)
 {
     kill(pid, SIGCONT);
+}
+
+static bool is_asleep(void *watcher)
+{
+    char state[STAT_TEXT_BYTES];
+
+    stat_text(watcher, "devices.0.state", state);
+    return strcmp(state, "asleep") == 0;
+}
+
+void freeze_device(struct gm_client *watcher, pid_t device)
+{
+    const uint64_t end_ms = now_ms() + START_MS;
+    bool done = false;
+
+    while (!done) {
+        if (on_gpu())
+            assert_true(eventually(is_asleep, watcher, START_MS));
+        freeze(device);
+        if (on_gpu())
+            sleep_ms(LOOK_MS);
+        done = !on_gpu() || is_asleep(watcher);
+        if (done)
+            continue;
+        thaw(device); /* it was just woken */
+        assert_true(now_ms() < end_ms);
+    }
 }

@@ -39,6 +39,8 @@ struct daemon {
 
 /* For cmocka: *state is a struct daemon that runs. */
 int daemon_setup(void **state);
+/* The same; its device is soon asleep, for freeze_device. */
+int daemon_setup_to_freeze(void **state);
 int daemon_teardown(void **state);
 
 /* A folder and a socket path in it; nothing runs yet. */
@@ -70,6 +72,8 @@ uint64_t stat_of(struct gm_client *client, const char *path);
 void stat_text(struct gm_client *client, const char *path, char text[STAT_TEXT_BYTES]);
 /* Waits until the figure has this value. */
 void wait_for_stat(struct gm_client *client, const char *path, uint64_t value, uint64_t ms);
+/* The jobs that device 0 got are all accounted for; while nothing is sent or answered. */
+void assert_books_balance(struct gm_client *client);
 
 /* Raw connections. */
 struct frame {
@@ -97,6 +101,9 @@ pid_t device_pid(struct gm_client *client);
 /* Stops a process, and returns when every thread of it stands still. */
 void freeze(pid_t pid);
 void thaw(pid_t pid);
+/* Stops device 0 of the daemon, so that no job is taken or answered before thaw. A kernel on a GPU runs on when its
+ * process stands still, and is started again by nobody else: so it has to be asleep first. Nothing may be under way. */
+void freeze_device(struct gm_client *watcher, pid_t device);
 bool on_gpu(void);
 
 #endif

@@ -339,8 +339,8 @@ int main(int argc, char **argv)
         run_hostile(world, &o);
     const bool good = runner > 0 && waitpid(runner, &status, 0) == runner && status == 0 && world->failed == 0;
     world_end_orphans();
-    printf("seed %" PRIu64 " %s: %" PRIu64 " s, honest jobs %" PRIu64 "%s%s\n", o.seed, good ? "ok" : "FAILED",
-           o.seconds, (uint64_t)world->answered, good ? "" : ": ", good ? "" : world->failure);
+    printf("seed %" PRIu64 " %s on %s: %" PRIu64 " s, honest jobs %" PRIu64 "%s%s\n", o.seed, good ? "ok" : "FAILED",
+           world->device, o.seconds, (uint64_t)world->answered, good ? "" : ": ", good ? "" : world->failure);
     show_harm(&o);
     if (!good || o.verbose)
         world_show(world, !good);

@@ -155,12 +155,19 @@ static void assert_nothing_is_left(const struct daemon *d, struct gm_client *cli
     fail_msg("something is left after %d ms", PATIENCE_MS);
 }
 
+/* Nobody else has a lane: of a client that is gone, descriptors stay until the device has let go of its lane. */
+static void wait_until_alone(struct gm_client *client)
+{
+    wait_for_stat(client, "daemon.sessions", 1, 20000);
+    wait_for_stat(client, "devices.0.lanes", (uint64_t)gm_lanes(client), 20000);
+}
+
 static void client_killed_at_any_step_leaves_nothing_behind(void **state)
 {
     struct daemon *const d = *state;
     struct gm_client *const client = daemon_open(d);
 
-    wait_for_stat(client, "daemon.sessions", 1, 20000);
+    wait_until_alone(client);
     const size_t descriptors = descriptors_of(d->pid);
     for (int round = 0; round < 3; round++)
         for (enum step step = 0; step < STEPS; step++)
@@ -303,7 +310,7 @@ static void descriptors_that_nobody_asked_for_are_closed(void **state)
     const struct frame frame = raw_sum(3);
     const int passed = open("/dev/null", O_RDONLY | O_CLOEXEC);
 
-    wait_for_stat(client, "daemon.sessions", 1, 20000);
+    wait_until_alone(client);
     const size_t before = descriptors_of(d->pid);
     const int fd = raw_session(d);
     for (int i = 0; i < MESSAGES; i++) {

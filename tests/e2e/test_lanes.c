@@ -96,13 +96,14 @@ static void see_one(struct gm_client *client, struct gm_arena *arena, struct sen
 }
 
 /* The device stands still, so the lane is as full as it is said to be. */
-static void fill_to(struct gm_client *client, struct gm_arena *arena, pid_t device, uint32_t level, uint32_t slots,
-                    uint32_t *seed)
+static void fill_to(struct gm_client *client, struct gm_arena *arena, struct gm_client *watcher, uint32_t level,
+                    uint32_t slots, uint32_t *seed)
 {
     struct sent sent[SLOTS_MOST + 1u];
+    const pid_t device = device_pid(watcher);
     uint32_t count = 0;
 
-    freeze(device);
+    freeze_device(watcher, device);
     for (uint32_t left = level; left > 0; count++) {
         sent[count].seed = ++*seed * 2654435761u;
         sent[count].wide = left >= 2u && *seed % 3u == 0;
@@ -121,7 +122,6 @@ static void small_lanes_take_and_give_back_every_level(void **state)
 {
     struct daemon *const d = *state;
     struct gm_client *const watcher = daemon_open_without_lanes(d);
-    const pid_t device = device_pid(watcher);
     uint32_t seed = 1;
 
     for (uint32_t slots = 2; slots <= SLOTS_MOST; slots *= 2) {
@@ -129,7 +129,7 @@ static void small_lanes_take_and_give_back_every_level(void **state)
         struct gm_arena *const arena = create_arena(client);
         for (uint32_t lap = 0; lap < 3; lap++)
             for (uint32_t level = 1; level <= slots; level++)
-                fill_to(client, arena, device, level, slots, &seed);
+                fill_to(client, arena, watcher, level, slots, &seed);
         wait_for_stat(watcher, "devices.0.queue_depth", 0, CALL_MS);
         gm_close(client);
     }
@@ -153,7 +153,8 @@ static void stats_answer_while_every_lane_is_full(void **state)
     memset(jobs, 0, sizeof jobs);
     for (int i = 0; i < CLIENTS; i++)
         client[i] = open_with_slots(d, LANE_SLOTS);
-    freeze(device);
+    wait_for_stat(watcher, "devices.0.lanes", CLIENTS, CALL_MS); /* of who was here before, none is left */
+    freeze_device(watcher, device);
     for (int i = 0; i < CLIENTS; i++) {
         for (int k = 0; k < LANE_SLOTS; k++)
             assert_int_equal(GM_OK, gm_submit(client[i], &nop, &jobs[i][k]));
@@ -293,8 +294,10 @@ static void memory_of_lanes_and_arenas_cannot_be_cut_short(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(small_lanes_take_and_give_back_every_level, daemon_setup, daemon_teardown),
-        cmocka_unit_test_setup_teardown(stats_answer_while_every_lane_is_full, daemon_setup, daemon_teardown),
+        cmocka_unit_test_setup_teardown(small_lanes_take_and_give_back_every_level, daemon_setup_to_freeze,
+                                        daemon_teardown),
+        cmocka_unit_test_setup_teardown(stats_answer_while_every_lane_is_full, daemon_setup_to_freeze,
+                                        daemon_teardown),
         cmocka_unit_test_setup_teardown(lane_reaches_its_own_arenas_and_no_byte_more, daemon_setup, daemon_teardown),
         cmocka_unit_test_setup_teardown(memory_of_lanes_and_arenas_cannot_be_cut_short, daemon_setup, daemon_teardown),
     };

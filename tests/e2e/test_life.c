@@ -93,7 +93,7 @@ static void killed_daemon_ends_every_pending_call_and_a_new_one_starts_over_its_
     pthread_t threads[PENDING];
     const pid_t device = device_pid(client);
 
-    freeze(device); /* so that the jobs are pending for sure */
+    freeze_device(client, device); /* so that the jobs are pending for sure */
     for (int i = 0; i < PENDING; i++) {
         assert_int_equal(GM_OK, gm_submit(client, &nop, &jobs[i]));
         waiting[i] = (struct waiting){.client = client, .job = &jobs[i]};
@@ -252,7 +252,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(second_instance_is_refused_also_when_the_first_is_stopped, daemon_setup,
                                         daemon_teardown),
         cmocka_unit_test_setup_teardown(
-            killed_daemon_ends_every_pending_call_and_a_new_one_starts_over_its_socket, daemon_setup, daemon_teardown),
+            killed_daemon_ends_every_pending_call_and_a_new_one_starts_over_its_socket, daemon_setup_to_freeze,
+            daemon_teardown),
         cmocka_unit_test_setup_teardown(daemon_unlinks_only_its_own_socket, daemon_setup, daemon_teardown),
         cmocka_unit_test_setup_teardown(term_under_load_answers_what_was_accepted_and_exits_0, daemon_setup,
                                         daemon_teardown),
