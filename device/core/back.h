@@ -72,13 +72,14 @@ GM_DEV bool gm_back_inbox(const struct gm_core *core, struct gm_disp *d)
     return true;
 }
 
-/* Looks at acknowledgements when half of the ring waits for some. */
+/* The inbox, and the acknowledgements that are missing: all that are there, since nobody else looks while the front
+ * waits for room. */
 GM_DEV void gm_back_turn(const struct gm_core *core, struct gm_disp *d)
 {
     const uint64_t published = gm_load_relaxed_block_u64(&d->published);
     const uint64_t floor = gm_load_relaxed_block_u64(&d->crew.ack_floor);
     (void)gm_back_inbox(core, d);
-    if (published - floor >= (uint64_t)1 << core->tickets_log2 >> 1)
+    if (published != floor)
         gm_acks_look(core, d, published - floor > GM_ACKS_LOOK ? floor + GM_ACKS_LOOK : published);
 }
 

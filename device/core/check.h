@@ -84,11 +84,18 @@ GM_DEV bool gm_check_unused(const struct gm_op_row *row, bool lane0, const struc
     return used == 0;
 }
 
+/* Of an op that takes nothing: everything but its number, and on lane 0 the session, is zero. */
+GM_DEV bool gm_check_nothing(bool lane0, const struct gm_words *head)
+{
+    uint32_t used = head->w[GM_W_OP] >> 16 | (lane0 ? 0 : head->w[GM_W_SESSION]);
+    for (uint32_t i = 0; i < 12u; i++)
+        used |= i == GM_W_OP || i == GM_W_SESSION ? 0 : head->w[i];
+    return used == 0;
+}
+
 /* Sizes and scalar arguments. */
 GM_DEV int32_t gm_check_arguments(const struct gm_op_row *row, const struct gm_job *job)
 {
-    if (row->shape == GM_SHAPE_NONE)
-        return job->n == 0 && job->dtype == 0 && job->bins == 0 && job->flags == 0 ? GM_OK : GM_EINVAL;
     if (job->dtype >= 32u || !(row->types >> job->dtype & 1u))
         return GM_EDTYPE;
     if (job->n > GM_ELEMENTS_MAX)
@@ -146,6 +153,11 @@ GM_DEV int32_t gm_check(const struct gm_core *core, const struct gm_disp *d, uin
         job->address[i] = 0;
     if (op >= GM_OP_COUNT || !row.known)
         return GM_EOP;
+    if (row.shape == GM_SHAPE_NONE) { /* nothing to look up, so this is all; the shortest way of the shortest job */
+        *plan = gm_plan_job(job, &row, core->workers, core->host_shares);
+        job->workspace_bytes = plan->workspace;
+        return !has_wide && gm_check_nothing(lane0, &head) ? GM_OK : GM_EINVAL;
+    }
     if ((job->flags & ~GM_FLAGS_KNOWN) || (row.wide != 0) != has_wide ||
         !gm_check_unused(&row, lane0, &head, &wide))
         return GM_EINVAL;

@@ -27,10 +27,14 @@ GM_DEV uint32_t gm_policy_ready(const struct gm_disp *d, uint32_t after)
     const uint32_t bits = gm_load_relaxed_block_u32(&d->ready[first]) & ~UINT32_C(0) << (start & 31u);
     if (bits != 0)
         return first * 32u + gm_lowest_one(bits);
-    const uint32_t behind = words & ~UINT32_C(1) << first; /* of the words: those after the first */
-    const uint32_t word = gm_lowest_one(behind != 0 ? behind : words);
-    const uint32_t there = gm_load_relaxed_block_u32(&d->ready[word]);
-    return there != 0 ? word * 32u + gm_lowest_one(there) : GM_LANE_NONE;
+    const uint32_t behind = words & ~UINT32_C(1) << first; /* of the words: those after the first, then the others */
+    for (uint32_t round = 0; round < 2u; round++)
+        for (uint32_t rest = round == 0 ? behind : words & ~behind; rest != 0; rest &= rest - 1u) {
+            const uint32_t word = gm_lowest_one(rest), there = gm_load_relaxed_block_u32(&d->ready[word]);
+            if (there != 0)
+                return word * 32u + gm_lowest_one(there);
+        }
+    return GM_LANE_NONE;
 }
 
 /* Lane index, or GM_LANE_NONE. Same answer on the whole warp; changes nothing. */
@@ -71,6 +75,7 @@ GM_DEV void gm_policy_aimed(struct gm_disp *d, uint32_t lane)
         if (d->held_lane != lane + 1u) /* what it gets out of turn does not move the round on */
             d->round = lane;
         gm_ready_clear(d, lane);
+        gm_ready_tidy(d);
         gm_store_relaxed_block_u32(&d->hot, lane + 1u);
     }
 }

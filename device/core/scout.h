@@ -37,6 +37,17 @@ GM_DEV void gm_ready_clear(struct gm_disp *d, uint32_t lane)
         (void)gm_and_acquire_block_u32(&d->ready_words, ~(1u << (lane / 32u)));
 }
 
+/* Takes away the marks of words without lanes, which are left when a lane was marked and cleared at once: they would
+ * keep the dispatcher awake. One thread. */
+GM_DEV void gm_ready_tidy(struct gm_disp *d)
+{
+    for (uint32_t rest = gm_load_relaxed_block_u32(&d->ready_words); rest != 0; rest &= rest - 1u) {
+        const uint32_t word = gm_lowest_one(rest);
+        if (gm_load_relaxed_block_u32(&d->ready[word]) == 0)
+            (void)gm_and_acquire_block_u32(&d->ready_words, ~(1u << word));
+    }
+}
+
 /* A client sleeps, more is complete than it has reaped, and this sleep was not ended yet. Level, not edge: looked at
  * again and again, so that neither order of "client arms" and "job completes" loses the wake. A client that was quick
  * has reaped more than is counted here; waking it for that would use up the one wake of its sleep. */

@@ -180,6 +180,31 @@ static void every_ticket_is_read_once_in_any_order_of_steps(void **state)
     }
 }
 
+/* Apart from the front, the back alone sees that tickets were read; also of few. */
+static void the_back_makes_all_the_room_there_is(void **state)
+{
+    (void)state;
+    struct rig rig;
+    open_ring(&rig, 3, 2, 1, LAPS_BEFORE_WRAP);
+    rig.d->crew.apart = 1;
+    for (uint32_t i = 0; i < 3; i++) {
+        gm_publish_reference(rig.core, rig.d->published, gm_ticket_make(1, 0, i));
+        rig.d->published++;
+    }
+    for (uint32_t i = 0; i < 3; i++) {
+        struct gm_drawn drawn;
+        assert_false(gm_room(rig.core, rig.d, 8));
+        assert_true(gm_room(rig.core, rig.d, 5 + i));
+        const uint64_t ticket = gm_draw(rig.core);
+        assert_true(gm_draw_try(rig.core, ticket, &drawn));
+        gm_ack(rig.core, ticket);
+        assert_false(gm_room(rig.core, rig.d, 6 + i));
+        gm_back_turn(rig.core, rig.d);
+        assert_true(gm_room(rig.core, rig.d, 6 + i));
+    }
+    rig_close(&rig);
+}
+
 static void tickets_of_a_wide_phase_carry_their_shares(void **state)
 {
     (void)state;
@@ -443,6 +468,7 @@ int main(void)
         cmocka_unit_test(one_missing_acknowledgement_holds_the_publisher),
         cmocka_unit_test(every_ticket_is_read_once_in_any_order_of_steps),
         cmocka_unit_test(tickets_of_a_wide_phase_carry_their_shares),
+        cmocka_unit_test(the_back_makes_all_the_room_there_is),
         cmocka_unit_test(a_job_comes_out_of_its_slot_as_it_went_in),
         cmocka_unit_test(only_what_a_slot_can_say_lies_in_one),
         cmocka_unit_test(a_job_is_taken_when_all_of_it_is_there),
