@@ -460,6 +460,31 @@ static void park_looks_once_more_before_it_sleeps(void **state)
     rig_close(&rig);
 }
 
+/* A lane that is marked and cleared at once may leave the mark of its word behind: seen by hand here. */
+static void a_mark_that_is_left_behind_hides_no_lane_and_keeps_nobody_awake(void **state)
+{
+    struct rig rig;
+    (void)state;
+    open_ring(&rig, 4, 2, 2, 0);
+    for (uint32_t i = 0; i < RIG_LANES; i++)
+        rig_lane_open(&rig, i, 2, 0);
+    for (uint32_t word = 0; word < 2; word++) {
+        const uint32_t other = 1u - word, lane = word * 32u + 3u;
+        for (uint32_t after = 0; after < RIG_LANES; after++) {
+            rig.d->ready[word] = 1u << 3;
+            rig.d->ready[other] = 0;
+            rig.d->ready_words = 3;
+            assert_int_equal(gm_policy_ready(rig.d, after), lane);
+        }
+        gm_policy_aimed(rig.d, lane);
+        assert_int_equal(rig.d->ready_words, 0);
+    }
+    rig.d->ready_words = 1u << 1;
+    rig_turn(&rig);
+    assert_int_equal(rig.d->ready_words, 0);
+    rig_close(&rig);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -469,6 +494,7 @@ int main(void)
         cmocka_unit_test(every_ticket_is_read_once_in_any_order_of_steps),
         cmocka_unit_test(tickets_of_a_wide_phase_carry_their_shares),
         cmocka_unit_test(the_back_makes_all_the_room_there_is),
+        cmocka_unit_test(a_mark_that_is_left_behind_hides_no_lane_and_keeps_nobody_awake),
         cmocka_unit_test(a_job_comes_out_of_its_slot_as_it_went_in),
         cmocka_unit_test(only_what_a_slot_can_say_lies_in_one),
         cmocka_unit_test(a_job_is_taken_when_all_of_it_is_there),
