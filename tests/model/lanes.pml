@@ -3,7 +3,8 @@
  * Many lanes at one dispatcher: the turn of device/core with its looks ahead, the sweep, the choice of a lane, park and
  * wake in every lane, and lanes that are closed while their jobs are in flight. Policy is not left open here, because
  * what is to be shown is a bound: nothing that has come is overlooked for more than so many turns. What model.pml shows
- * is short: a job is one share, and a ticket any entry that was published.
+ * is short: a job is one share, and a ticket any entry that was published. Front, back and scout are one thread here, as
+ * on the CPU; crew.pml has them apart.
  *
  * A dispatcher that turns and turns and finds nothing never ends and never gets stuck either. So it stands still while
  * nothing has come to any lane (TELLS), and every turn in which something has come and is overlooked makes it one turn

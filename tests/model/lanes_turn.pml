@@ -66,7 +66,7 @@ inline aim()
     sweep = (sweep + SWEEP < LANES -> sweep + SWEEP : 0)
 }
 
-/* gm_poll_issue: the granules of the lane, and the looks beside it; each load is a step. */
+/* gm_poll_issue: the granules of the lane; gm_side_look: the looks beside it. Each load is a step. */
 inline issue()
 {
     if
@@ -101,7 +101,7 @@ inline issue_others()
 # define NOT_AIMED(l) ((l) != f_lane)
 #endif
 
-/* gm_poll_any, gm_poll_complete, gm_poll_sweep: what came with the last look. */
+/* gm_poll_complete, gm_side_lane: what came with the last look. */
 inline poll()
 {
 #if GAP > 1 || POOLS
@@ -268,7 +268,7 @@ inline served()
 #endif
 }
 
-/* gm_inbox_done, of the messages that came with the last look. */
+/* gm_back_inbox, gm_message_done: of the messages that came with the last look. */
 inline inbox_done(e)
 {
     if
@@ -318,7 +318,7 @@ inline turn()
     poll();
     start();
     f_done = f_inbox;
-    inbox = inbox & (255 - f_done); /* gm_inbox_advance */
+    inbox = inbox & (255 - f_done);
     idle = !took && !swept && !whole && f_done == 0 && f_admin == 0;
     took_of = (took -> f_lane : NONE)
 }
