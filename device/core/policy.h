@@ -37,6 +37,15 @@ GM_DEV uint32_t gm_policy_ready(const struct gm_disp *d, uint32_t after)
     return GM_LANE_NONE;
 }
 
+/* A lane that was shut while the scout looked at it may be marked after all; it would hide those that are served. One
+ * thread. */
+GM_DEV void gm_policy_unmark(struct gm_disp *d)
+{
+    for (uint32_t lane = gm_policy_ready(d, d->round); lane != GM_LANE_NONE && !gm_policy_open(d, lane);
+         lane = gm_policy_ready(d, d->round))
+        gm_ready_clear(d, lane);
+}
+
 /* Lane index, or GM_LANE_NONE. Same answer on the whole warp; changes nothing. */
 GM_DEV uint32_t gm_policy_pick(const struct gm_disp *d, uint32_t turns)
 {

@@ -197,6 +197,9 @@ GM_DEV_CALL bool gm_stop_publish(struct gm_disp *d)
  * before it was looked at. Whole warp. */
 GM_DEV void gm_turn_choose(struct gm_disp *d, uint32_t turns)
 {
+    if (gm_lane_id() == 0)
+        gm_policy_unmark(d);
+    gm_syncwarp();
     const uint32_t lane = gm_policy_pick(d, turns);
     gm_syncwarp();
     if (gm_lane_id() == 0) {
@@ -350,6 +353,15 @@ GM_DEV_CALL void gm_turn_slow(struct gm_disp *d, uint32_t lane_index, uint32_t c
         gm_turn_choose(d, turns);
 }
 
+/* Jobs that go the quick way in one turn. Before sm_90 the registers of a GPU do not suffice for it. */
+#ifndef __CUDACC__
+#define GM_QUICK_MAX 1u
+#elif defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+#define GM_QUICK_MAX GM_WARP
+#else
+#define GM_QUICK_MAX 0u
+#endif
+
 /* A turn that finds nothing but jobs for slots. With several, the next look is asked for before they are checked: it
  * goes where they would have been in vain if one is not of this kind, which is rare. False: start them as others are;
  * they are in the stage. Whole warp. */
@@ -359,21 +371,21 @@ GM_DEV bool gm_turn_quick(const struct gm_core *core, struct gm_disp *d, struct 
     const uint32_t width = gm_policy_width(f->width, f->log2, complete);
     quick.head = f->head;
     quick.lane = f->lane;
-    quick.count = complete;
+    quick.count = GM_QUICK_MAX > 1u ? complete : 1u;
     if (width != f->width) {
         d->lane[f->lane].width = width;
         gm_syncwarp();
     }
-    quick.words = gm_poll_words(d, complete > 1u ? gm_lane_id() : 0u);
-    if (complete > 1u) {
-        gm_turn_next(d, f, quick.head + complete);
+    quick.words = gm_poll_words(d, quick.count > 1u ? gm_lane_id() : 0u);
+    if (quick.count > 1u) {
+        gm_turn_next(d, f, quick.head + quick.count);
         gm_poll_issue(d, f);
     }
     if (!gm_start_quick(core, d, &quick)) {
         gm_poll_aim(d, quick.lane, f);
         return false;
     }
-    if (complete == 1u) {
+    if (quick.count == 1u) {
         gm_turn_next(d, f, quick.head + 1u);
         gm_poll_issue(d, f);
     }
@@ -419,8 +431,8 @@ GM_DEV enum gm_turn_result gm_turn(const struct gm_core *core, struct gm_disp *d
         complete = 0;
     if (complete != 0)
         gm_poll_land(d, f, complete);
-    const bool tries = complete != 0 && !attends && (GM_WARP > 1u || complete == 1u);
-    if (!tries || !gm_turn_quick(core, d, f, complete)) {
+    const bool tries = complete != 0 && complete <= GM_QUICK_MAX && !attends;
+    if (GM_QUICK_MAX == 0u || !tries || !gm_turn_quick(core, d, f, complete)) {
         const bool aims = begun || ready || f->width > GM_POLL_NARROW || d->expects != 0;
         d->work = d->waited = 0;
         gm_syncwarp();

@@ -4,11 +4,14 @@
  * exactly, in rings of 2 and 4 slots, with laps through the 32-bit wrap, and with two workers whose steps come in every
  * order that a seed can make. One thread plays all parts, one step at a time.
  */
+#include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -482,6 +485,76 @@ static void a_mark_that_is_left_behind_hides_no_lane_and_keeps_nobody_awake(void
     rig.d->ready_words = 1u << 1;
     rig_turn(&rig);
     assert_int_equal(rig.d->ready_words, 0);
+
+    rig.d->lane[3].shut = rig.d->lane[4].shut = 1; /* and one that was shut while the scout looked at it */
+    rig.d->round = 2;
+    rig.d->ready[0] = 3u << 3;
+    rig.d->ready[1] = 1u << 3;
+    rig.d->ready_words = 3;
+    gm_turn_choose(rig.d, 0);
+    assert_int_equal(gm_policy_aim(rig.d), 35);
+    assert_int_equal(rig.d->ready_words, 0);
+    rig_close(&rig);
+}
+
+struct holder {
+    struct gm_disp *d;
+    uint32_t kept, early;
+};
+
+static void *hold_the_scout(void *arg)
+{
+    struct holder *h = arg;
+    gm_scout_hold(h->d);
+    h->early = __atomic_load_n(&h->kept, __ATOMIC_ACQUIRE) == 0;
+    return NULL;
+}
+
+/* The front in a thread, the scout here. */
+static void lanes_come_and_go_when_the_scout_holds_still(void **state)
+{
+    (void)state;
+    struct rig rig;
+    pthread_t front;
+    open_ring(&rig, 4, 2, 2, 0);
+    rig.d->crew.apart = 1;
+    for (uint32_t round = 0; round < 3; round++) {
+        struct holder holder = {rig.d, 0, 0};
+        assert_false(gm_scout_waits(rig.d));
+        assert_int_equal(pthread_create(&front, NULL, hold_the_scout, &holder), 0);
+        while ((gm_load_acquire_block_u32(&rig.d->crew.hold) & 1u) == 0)
+            sched_yield();
+        usleep(50000); /* a front that does not wait goes on meanwhile */
+        __atomic_store_n(&holder.kept, 1, __ATOMIC_RELEASE);
+        assert_true(gm_scout_waits(rig.d));
+        pthread_join(front, NULL);
+        assert_int_equal(holder.early, 0);
+        gm_scout_go(rig.d);
+    }
+    assert_false(gm_scout_waits(rig.d));
+    rig.d->crew.apart = 0;
+    rig_close(&rig);
+}
+
+/* The scout looks again before the front has handled what it reported. */
+static void an_admin_descriptor_is_reported_once(void **state)
+{
+    (void)state;
+    struct rig rig;
+    uint32_t words[GM_DESC_WORDS] = {0};
+    open_ring(&rig, 4, 2, 2, 0);
+    words[GM_A_OP] = GM_ADMIN_PING;
+    for (uint64_t p = 0; p < 3u * GM_ADMIN_SLOTS; p++) {
+        gm_desc_store(rig.admin_sq, GM_ADMIN_SLOTS_LOG2, p, words, 0);
+        gm_scout_turn(rig.core, rig.d);
+        assert_int_equal(rig.d->crew.attention, GM_ATTEND_ADMIN);
+        rig.d->crew.attention = 0; /* the front has begun */
+        gm_scout_turn(rig.core, rig.d);
+        assert_int_equal(rig.d->crew.attention, 0);
+        gm_admin(rig.d);
+        gm_scout_turn(rig.core, rig.d);
+        assert_int_equal(rig.d->crew.attention, 0);
+    }
     rig_close(&rig);
 }
 
@@ -501,6 +574,8 @@ int main(void)
         cmocka_unit_test(a_cancelled_job_says_so_in_its_slot_and_nowhere_else),
         cmocka_unit_test(inbox_has_a_place_for_every_entry),
         cmocka_unit_test(park_looks_once_more_before_it_sleeps),
+        cmocka_unit_test(lanes_come_and_go_when_the_scout_holds_still),
+        cmocka_unit_test(an_admin_descriptor_is_reported_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
