@@ -76,8 +76,7 @@ GM_DEV bool gm_back_inbox(const struct gm_core *core, struct gm_disp *d)
  * waits for room. */
 GM_DEV void gm_back_turn(const struct gm_core *core, struct gm_disp *d)
 {
-    const uint64_t published = gm_load_relaxed_block_u64(&d->published);
-    const uint64_t floor = gm_load_relaxed_block_u64(&d->crew.ack_floor);
+    const uint64_t published = gm_agreed_u64(&d->published), floor = d->crew.ack_floor;
     (void)gm_back_inbox(core, d);
     if (published != floor)
         gm_acks_look(core, d, published - floor > GM_ACKS_LOOK ? floor + GM_ACKS_LOOK : published);
@@ -88,7 +87,7 @@ GM_DEV void gm_back_turn(const struct gm_core *core, struct gm_disp *d)
 GM_DEV_CALL void gm_back_collect(struct gm_disp *d)
 {
     d = gm_disp_here(d);
-    const uint32_t freed = gm_load_acquire_block_u32(&d->crew.freed), count = freed - d->collected;
+    const uint32_t freed = gm_agreed_u32(&d->crew.freed), count = freed - d->collected;
     for (uint32_t i = gm_lane_id(); i < count; i += GM_WARP) {
         const uint32_t index = d->crew.back[(d->collected + i) % GM_ENTRIES_MAX];
         d->free_entry[d->free_entries + i] = (uint16_t)index;

@@ -65,4 +65,9 @@ GM_DEV uint64_t gm_now_ns(void)
 }
 #endif
 
+/* Words that another warp may be writing: what they say decides which way a warp goes, so all of it takes the answer of
+ * its first lane. Whole warp. */
+GM_DEV uint32_t gm_agreed_u32(const uint32_t *p) { return gm_shfl_u32(gm_load_acquire_block_u32(p), 0); }
+GM_DEV uint64_t gm_agreed_u64(const uint64_t *p) { return gm_shfl_u64(gm_load_acquire_block_u64(p), 0); }
+
 #endif

@@ -32,11 +32,11 @@ GM_DEV void gm_acks_look(const struct gm_core *core, struct gm_disp *d, uint64_t
 }
 
 /* Whether positions published .. published + n - 1 may be written, as far as the back has looked: a ticket that was
- * drawn but not yet read must not be overwritten. */
+ * drawn but not yet read must not be overwritten. Whole warp. */
 GM_DEV bool gm_room_there(const struct gm_core *core, const struct gm_disp *d, uint32_t n)
 {
     const uint64_t end = d->published + n - ((uint64_t)1 << core->tickets_log2);
-    return (int64_t)(end - gm_load_acquire_block_u64(&d->crew.ack_floor)) <= 0;
+    return (int64_t)(end - gm_agreed_u64(&d->crew.ack_floor)) <= 0;
 }
 
 /* The same; who plays the back too looks now. Whole warp. */

@@ -111,7 +111,7 @@ GM_DEV void gm_side_lane(struct gm_disp *d, uint32_t i, struct gm_side side, str
 
 GM_DEV void gm_scout_turn(const struct gm_core *core, struct gm_disp *d)
 {
-    const uint64_t admin = gm_load_acquire_block_u64(&d->admin_head);
+    const uint64_t admin = gm_agreed_u64(&d->admin_head);
     uint32_t granules = 0;
     for (uint32_t r = 0; r < GM_SIDE_COUNT / GM_WARP; r++) {
         const uint32_t i = r * GM_WARP + gm_lane_id();
@@ -143,7 +143,7 @@ GM_DEV void gm_scout_turn(const struct gm_core *core, struct gm_disp *d)
 /* The scout, between two turns: whether it is to wait. Whole warp. */
 GM_DEV bool gm_scout_waits(struct gm_disp *d)
 {
-    const uint32_t hold = gm_load_acquire_block_u32(&d->crew.hold);
+    const uint32_t hold = gm_agreed_u32(&d->crew.hold);
     if ((hold & 1u) == 0)
         return false;
     gm_syncwarp(); /* what all of the warp have read stays before this */

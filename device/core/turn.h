@@ -67,7 +67,7 @@ GM_DEV bool gm_message_next(const struct gm_core *core, struct gm_disp *d, uint3
  * Returns how many were taken. Whole warp. */
 GM_DEV uint32_t gm_messages_take(const struct gm_core *core, struct gm_disp *d)
 {
-    const uint32_t there = gm_load_acquire_block_u32(&d->crew.messages) - d->messages_taken;
+    const uint32_t there = gm_agreed_u32(&d->crew.messages) - d->messages_taken;
     const uint32_t count = there < GM_INBOX_TAKE ? there : GM_INBOX_TAKE;
     uint32_t taken = 0;
     for (bool blocked = false; taken < count && !blocked;) {
@@ -218,7 +218,7 @@ GM_DEV void gm_turn_aim(struct gm_disp *d, struct gm_fetch *f)
 GM_DEV void gm_turn_next(struct gm_disp *d, struct gm_fetch *f, uint64_t head)
 {
     const uint32_t lane = f->lane;
-    if (gm_load_relaxed_block_u32(&d->ready_words) != 0)
+    if (gm_agreed_u32(&d->ready_words) != 0)
         gm_turn_aim(d, f);
     if (f->lane == lane) {
         f->width = d->lane[lane].width & 0xffu;
@@ -320,7 +320,7 @@ GM_DEV_CALL void gm_turn_slow(struct gm_disp *d, uint32_t lane_index, uint32_t c
                                   uint32_t turns)
 {
     d = gm_disp_here(d);
-    const uint32_t attention = gm_load_relaxed_block_u32(&d->crew.attention);
+    const uint32_t attention = gm_agreed_u32(&d->crew.attention);
     uint64_t tally = 0;
     gm_syncwarp();
     if (gm_lane_id() == 0) {
@@ -419,8 +419,7 @@ GM_DEV enum gm_turn_result gm_turn(const struct gm_core *core, struct gm_disp *d
         }
     }
 #endif
-    const bool attends = gm_load_relaxed_block_u32(&d->crew.attention) != 0;
-    const bool ready = gm_load_relaxed_block_u32(&d->ready_words) != 0;
+    const bool attends = gm_agreed_u32(&d->crew.attention) != 0, ready = gm_agreed_u32(&d->ready_words) != 0;
     const uint32_t turn = d->turn + 1u, first = gm_poll_first(f), lane_index = f->lane;
     const bool look = (turn & (GM_TURNS_PER_LOOK - 1u)) == 0;
     gm_syncwarp();

@@ -119,7 +119,7 @@ static __device__ __noinline__ void front(const struct gm_launch *launch)
 static __device__ void scout(const struct gm_launch *launch)
 {
     struct gm_disp *d = gm_disp_here(NULL);
-    while (gm_load_acquire_block_u32(&d->crew.leave) == 0)
+    while (gm_agreed_u32(&d->crew.leave) == 0)
         if (!gm_scout_waits(d))
             scout_turn(launch, d);
 }
@@ -127,7 +127,7 @@ static __device__ void scout(const struct gm_launch *launch)
 static __device__ void back(const struct gm_launch *launch)
 {
     struct gm_disp *d = gm_disp_here(NULL);
-    while (gm_load_acquire_block_u32(&d->crew.leave) == 0)
+    while (gm_agreed_u32(&d->crew.leave) == 0)
         gm_back_turn(&launch->core, d);
 }
 
