@@ -185,38 +185,53 @@ static int take_answers(struct gm_client *client, struct gm_job **idle, uint32_t
     return EXIT_DONE;
 }
 
+/* Jobs that are due, in one submission: as a program does that finds several. arrival: their times, and how many;
+ * those that find no room are late from now on, and their samples say so. */
+static bool submit_due(struct gm_client *client, const struct gm_request *requests, struct gm_job **idle,
+                       uint32_t *free_count, double *arrival, uint32_t *waiting)
+{
+    const uint32_t want = *waiting < *free_count ? *waiting : *free_count, before = *free_count;
+
+    if (want == 0)
+        return true;
+    for (uint32_t i = 0; i < want; i++)
+        idle[before - want + i]->user = (void *)(uintptr_t)arrival[i];
+    if (!submit_some(client, requests, idle, free_count, want))
+        return false;
+    const uint32_t accepted = before - *free_count;
+    memmove(arrival, arrival + accepted, (*waiting - accepted) * sizeof *arrival);
+    *waiting -= accepted;
+    return true;
+}
+
 int load_arrivals(const struct load *load, struct gm_client *client, double per_second, struct gm_samples *samples)
 {
     static struct gm_job jobs[LOAD_WINDOW_MAX];
     struct gm_job *idle[LOAD_WINDOW_MAX];
-    struct gm_request request = gm_request("nop", GM_NO_ELEMENT, 0);
-    uint32_t free_count = LOAD_WINDOW_MAX;
+    struct gm_request requests[BATCH];
+    double arrival[BATCH];
+    uint32_t free_count = LOAD_WINDOW_MAX, waiting = 0;
     uint64_t random = load->seed;
     int rc = EXIT_DONE;
 
     memset(jobs, 0, sizeof jobs);
-    request.device = load->device;
+    for (uint32_t i = 0; i < BATCH; i++) {
+        requests[i] = gm_request("nop", GM_NO_ELEMENT, 0);
+        requests[i].device = load->device;
+    }
     for (uint32_t i = 0; i < LOAD_WINDOW_MAX; i++)
         idle[i] = &jobs[i];
     const uint64_t begin = gm_now_ns() + AHEAD_NS, end = begin + load->seconds_ns;
     double due = (double)begin;
-    while (rc == EXIT_DONE && (due < (double)end || free_count < LOAD_WINDOW_MAX)) {
+    while (rc == EXIT_DONE && (due < (double)end || waiting != 0 || free_count < LOAD_WINDOW_MAX)) {
         const uint64_t now = gm_now_ns();
         if (now > end + DRAIN_NS)
             return complain(EXIT_FAILED, "jobs were not answered in time");
-        while (rc == EXIT_DONE && due <= (double)now && due < (double)end && free_count != 0) {
-            struct gm_job *const job = idle[free_count - 1u];
-            job->user = (void *)(uintptr_t)due;
-            const int status = gm_submit(client, &request, job);
-            if (status == GM_EBUSY)
-                break; /* it is late from now on, and its sample says so */
-            if (status != GM_OK)
-                rc = complain_last(client, "submit");
-            free_count--;
-            due += gap_ns(&random, 1e9 / per_second);
-        }
-        if (rc == EXIT_DONE)
-            rc = take_answers(client, idle, &free_count, samples);
+        for (; waiting < BATCH && due <= (double)now && due < (double)end; due += gap_ns(&random, 1e9 / per_second))
+            arrival[waiting++] = due;
+        rc = submit_due(client, requests, idle, &free_count, arrival, &waiting)
+                 ? take_answers(client, idle, &free_count, samples)
+                 : complain_last(client, "submit");
     }
     return rc;
 }
