@@ -312,8 +312,30 @@ def closed_output():
     assert process.wait() == 1 and "Broken pipe" in message, message
 
 
+def without_standard_descriptors(missing):
+    """A daemon that was started without some of descriptors 0 to 2 serves, and ends as others do."""
+    with tempfile.TemporaryDirectory(prefix="gm-e2e-") as folder:
+        path = os.path.join(folder, "s")
+        program = os.path.join(os.path.dirname(COMMAND), "gridmilld")
+        daemon = subprocess.Popen([program, "--socket", path, "--device", "cpu:1"], env=environment,
+                                  preexec_fn=lambda: [os.close(fd) for fd in missing])
+        try:
+            for _ in range(600):
+                if subprocess.run([COMMAND, "ping", "-s", path], stdout=subprocess.DEVNULL,
+                                  stderr=subprocess.DEVNULL, env=environment, check=False).returncode == 0:
+                    break
+                time.sleep(0.05)
+            assert text("run", "nop", "-s", path) == ""
+            daemon.terminate()
+            assert daemon.wait(60) == 0, (missing, daemon.returncode)
+        finally:
+            daemon.kill()
+
+
 help_and_usage()
 unreachable()
+for closed in ([0], [1, 2], [0, 1, 2]):
+    without_standard_descriptors(closed)
 with Daemon() as d, tempfile.TemporaryDirectory(prefix="gm-e2e-") as work:
     environment["GRIDMILL_SOCKET"] = d.socket
     scalars()
