@@ -135,6 +135,9 @@ static void unknown_flags_and_nonzero_padding_are_refused(void **state)
     assert_check(&rig, 1, words, GM_EINVAL);
     rig_words(words, GM_OP_nop, 0, GM_FLAG_DESCENDING, 0);
     assert_check(&rig, 1, words, GM_EINVAL);
+    rig_words(words, GM_OP_nop, 0, 0, 0);
+    words[GM_W_SESSION] = RIG_SESSION; /* a client's lane has its own */
+    assert_check(&rig, 1, words, GM_EINVAL);
     for (uint32_t word = GM_W_ARENA0; word < GM_W_WIDE; word++) { /* a nop uses none */
         rig_words(words, GM_OP_nop, 0, 0, 0);
         words[word] = 1;

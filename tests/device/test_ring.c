@@ -497,6 +497,22 @@ static void a_mark_that_is_left_behind_hides_no_lane_and_keeps_nobody_awake(void
     rig_close(&rig);
 }
 
+static void a_refused_descriptor_takes_no_ticket(void **state)
+{
+    (void)state;
+    struct rig rig;
+    uint32_t words[GM_DESC_WORDS];
+    open_ring(&rig, 4, 2, 2, 0);
+    rig_lane_open(&rig, 1, 2, 0);
+    rig_words(words, GM_OP_nop, 0, 0, 1); /* a nop has no elements */
+    rig_submit(&rig, 1, words);
+    for (uint32_t i = 0; i < 4; i++)
+        rig_turn(&rig);
+    assert_int_equal(rig.d->counters.refused, 1);
+    assert_int_equal(rig.d->published, 0);
+    rig_close(&rig);
+}
+
 struct holder {
     struct gm_disp *d;
     uint32_t kept, early;
@@ -574,6 +590,7 @@ int main(void)
         cmocka_unit_test(a_cancelled_job_says_so_in_its_slot_and_nowhere_else),
         cmocka_unit_test(inbox_has_a_place_for_every_entry),
         cmocka_unit_test(park_looks_once_more_before_it_sleeps),
+        cmocka_unit_test(a_refused_descriptor_takes_no_ticket),
         cmocka_unit_test(lanes_come_and_go_when_the_scout_holds_still),
         cmocka_unit_test(an_admin_descriptor_is_reported_once),
     };

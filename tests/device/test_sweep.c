@@ -209,6 +209,9 @@ static void half_a_descriptor_in_the_hot_lane_is_no_work(void **state)
     for (uint32_t turn = 0; turn < 2u * GM_STRIKE_GAP; turn++)
         rig_turn(&rig);
     assert_int_equal(rig.d->hot, 1 + 1);
+    rig.d->lane[1].strikes = 0;
+    gm_scout_turn(rig.core, rig.d);
+    assert_int_equal(rig.d->ready_words, 0);
     rig.d->last_work_ns = 7;
     for (uint32_t turn = 0; turn < 10u * GM_STRIKE_GAP; turn++)
         rig_turn(&rig);
@@ -320,15 +323,14 @@ static void a_job_that_waits_for_workspace_holds_up_only_those_that_want_it_too(
     rig_close(&rig);
 }
 
-/* How far the sweep is ahead of the count of turns decides which lanes it meets when. */
+/* How many looks came before the sweep's first lane decides which lanes it meets when. */
 static void find_slow_writer(uint32_t lanes, uint32_t ahead)
 {
     struct rig rig;
     struct rig_worker w[WORKERS] = {{0}};
     uint32_t words[GM_DESC_WORDS], turns = 0;
     open_lanes(&rig, lanes);
-    for (uint32_t i = 0; i < ahead; i++)
-        rig_wake(&rig);
+    rig.d->sweeps += ahead;
     struct rig_lane *slow = &rig.lane[lanes - 1u];
     rig_words(words, GM_OP_nop, 0, 0, 0);
     gm_desc_store(slow->sq, LOG2, START, words, 0);

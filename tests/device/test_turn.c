@@ -6,7 +6,6 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -29,14 +28,10 @@ static void open_shape(struct rig *rig, const struct gm_core_shape *shape)
 }
 static void open_small(struct rig *rig)
 {
-    const struct gm_core_shape shape = {.tickets_log2 = 3,
-                                        .entries_log2 = 2,
-                                        .workers = WORKERS,
-                                        .host_shares = WORKERS,
-                                        .ticket_start = UINT64_C(0xfffffffd) << 3,
+    const struct gm_core_shape shape = {.tickets_log2 = 3, .entries_log2 = 2, .workers = WORKERS,
+                                        .host_shares = WORKERS, .ticket_start = UINT64_C(0xfffffffd) << 3,
                                         .inbox_start = UINT64_C(0xfffffffd) << 2,
-                                        .idle_ns = UINT64_MAX,
-                                        .workspace_bytes = 1u << 20};
+                                        .idle_ns = UINT64_MAX, .workspace_bytes = 1u << 20};
     open_shape(rig, &shape);
 }
 
@@ -104,6 +99,9 @@ static void nop_completes(void **state)
     assert_answer(&rig, 1, p, GM_OK); /* the worker answers; no further turn is needed */
     assert_int_equal(rig.lane[1].journal[p & 15u], gm_lap(p, 4));
     rig_settle(&rig, &w, 1);
+    assert_int_equal(rig.d->counters.lane_submitted, 1);
+    rig_submit_nop(&rig, 0); /* no client's lane */
+    rig_settle(&rig, &w, 1);
     assert_settled(&rig);
     rig_close(&rig);
 }
@@ -112,16 +110,16 @@ static void nop_completes(void **state)
 static void a_started_job_is_marked_wherever_its_memory_is(void **state)
 {
     (void)state;
-    for (uint32_t variant = 0; variant < 4; variant++) {
+    for (uint32_t variant = 0; variant < 6; variant++) { /* the last two: a job of several shares */
         struct rig rig;
         struct rig_worker w[WORKERS] = {{0}};
         uint32_t words[GM_DESC_WORDS];
         struct gm_drawn slot;
-        const uint32_t jobs = 1u + (variant & 1u);
+        const uint32_t jobs = variant < 4 ? 1u + (variant >> 1) : 1u;
         open_small(&rig);
-        rig_arena_set(&rig, HOST, BASE + BYTES, 4096, RIG_SESSION, GM_ARENA_HOST);
-        rig_words(words, GM_OP_sum, GM_DTYPE_u32, 0, 16);
-        rig_buffer(words, 0, variant & 2u ? HOST : ARENA, 0);
+        rig_arena_set(&rig, HOST, BASE + BYTES, UINT64_C(1) << 22, RIG_SESSION, GM_ARENA_HOST);
+        rig_words(words, GM_OP_sum, GM_DTYPE_u32, 0, variant < 4 ? 16 : UINT64_C(1) << 20);
+        rig_buffer(words, 0, variant & 1u ? HOST : ARENA, 0);
         const uint64_t first = rig.lane[1].position;
         for (uint32_t i = 0; i < jobs; i++)
             rig_submit(&rig, 1, words);
@@ -134,6 +132,55 @@ static void a_started_job_is_marked_wherever_its_memory_is(void **state)
         assert_settled(&rig);
         rig_close(&rig);
     }
+}
+
+static uint64_t published_in_turns(struct rig *rig)
+{
+    const uint64_t before = rig->d->published;
+    for (uint32_t i = 0; i < 20; i++)
+        rig_turn(rig);
+    return rig->d->published - before;
+}
+
+/* The quick way is for a job that has everything, and of which nothing special is known. */
+static void a_lone_job_starts_only_when_nothing_is_to_be_thought_of(void **state)
+{
+    struct rig rig;
+    struct rig_worker w[WORKERS] = {{0}};
+    uint32_t words[GM_DESC_WORDS];
+    (void)state;
+    open_small(&rig);
+    for (uint32_t i = 0; i < 2; i++) {
+        uint32_t *const needed = i == 0 ? &rig.d->credit : &rig.d->free_entries, there = *needed;
+        *needed = 0;
+        rig_submit_nop(&rig, 1);
+        assert_int_equal(published_in_turns(&rig), 0);
+        *needed = there;
+        rig_settle(&rig, w, 1);
+    }
+    assert_int_equal(rig_cancel(&rig, 1, rig.lane[1].position), GM_OK);
+    rig_submit_nop(&rig, 1);
+    assert_int_equal(published_in_turns(&rig), 0);
+    rig_words(words, GM_OP_sum, GM_DTYPE_u32, GM_FLAG_WIDE, 16); /* no sum is wide, but its second half may come */
+    rig_buffer(words, 0, ARENA, 0);
+    gm_desc_store(rig.lane[1].sq, 4, rig.lane[1].position, words, 0);
+    assert_int_equal(published_in_turns(&rig), 0);
+    const uint64_t half = rig_submit(&rig, 1, words);
+    rig_settle(&rig, w, 1);
+    assert_answer(&rig, 1, half, GM_EINVAL);
+    assert_int_equal(w[0].ticket, rig.d->published); /* the next ticket's reader, and it is slow */
+    for (uint32_t i = 0; i < 1u << rig.core->tickets_log2; i++) {
+        rig_submit_nop(&rig, 1);
+        assert_int_equal(published_in_turns(&rig), 1);
+        assert_int_equal(rig_work(&rig, &w[1]), i != 0);
+    }
+    rig_submit_nop(&rig, 1);
+    assert_int_equal(published_in_turns(&rig), 0);
+    assert_true(rig_work(&rig, &w[0]));
+    assert_int_equal(published_in_turns(&rig), 1);
+    rig_settle(&rig, w, WORKERS);
+    assert_settled(&rig);
+    rig_close(&rig);
 }
 
 static void phases_go_through_the_inbox_one_after_another(void **state)
@@ -366,8 +413,8 @@ static void wide_jobs_are_not_starved_by_narrow_ones(void **state)
     uint64_t nops = 0, wide = UINT64_MAX;
     struct gm_granule g;
     for (uint32_t step = 0; step < 2000; step++) {
-        while (rig.lane[0].position - rig.d->lane[0].completed < 16) /* lane 0 is always full of narrow jobs */
-            nops += (rig_submit_nop(&rig, 0), 1);
+        for (; rig.lane[0].position - rig.d->lane[0].completed < 16; nops++) /* lane 0 is always full of narrow jobs */
+            rig_submit_nop(&rig, 0);
         if (step == 10)
             wide = submit_sort(&rig, 1, 20 * TILE);
         rig_turn(&rig);
@@ -469,7 +516,6 @@ static void a_sleeping_client_is_woken_once_for_each_sleep(void **state)
         for (uint32_t turn = 0; turn < 40; turn++) {
             rig_turn(&rig);
             wakes += rig.d->wake;
-            rig.d->wake = 0; /* as a backend does when it has woken */
             rig.d->wake = 0; /* as a backend does when it has woken the client */
             rig_work(&rig, &w);
         }
@@ -532,6 +578,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nop_completes),
         cmocka_unit_test(a_started_job_is_marked_wherever_its_memory_is),
+        cmocka_unit_test(a_lone_job_starts_only_when_nothing_is_to_be_thought_of),
         cmocka_unit_test(phases_go_through_the_inbox_one_after_another),
         cmocka_unit_test(a_shared_phase_ends_with_its_last_share_in_any_order),
         cmocka_unit_test(a_job_cancelled_before_it_was_polled_never_starts),
