@@ -89,24 +89,6 @@ void daemon_remove(struct daemon *d)
     rmdir(d->folder);
 }
 
-/* Two jobs that a client gives one after the other are ordered by what it saw of the first in its lane, and it is
- * another process: the thread sanitizer of the device process cannot know. And jobs that a client gives at once to the
- * same memory are its own business. What ops do is looked at in tests/device. */
-static void suppress_races(const struct daemon *d)
-{
-    char path[100], options[300];
-    const char *const old = getenv("TSAN_OPTIONS");
-
-    snprintf(path, sizeof path, "%s/races", d->folder);
-    FILE *const file = fopen(path, "w");
-    if (file == NULL)
-        return;
-    fputs("race:/device/ops/\n", file);
-    fclose(file);
-    snprintf(options, sizeof options, "%.180s:suppressions=%s", old != NULL ? old : "", path);
-    setenv("TSAN_OPTIONS", options, 1);
-}
-
 static void become_daemon(const struct daemon *d, const char *program)
 {
     const char *argv[6 + DAEMON_ARGUMENTS_MAX] = {program, "--socket", d->socket, "--device", device_name()};
@@ -115,7 +97,6 @@ static void become_daemon(const struct daemon *d, const char *program)
     for (int i = 0; i < DAEMON_ARGUMENTS_MAX && d->arguments[i] != NULL; i++)
         argv[5 + i] = d->arguments[i];
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    suppress_races(d);
     if (d->descriptors != 0) {
         const struct rlimit limit = {d->descriptors, d->descriptors};
         setrlimit(RLIMIT_NOFILE, &limit);
