@@ -7,7 +7,6 @@
 #include "client.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <string.h>
 
 /* Ops by name. Programs use few of the many: what was found is looked at first. -1: none. */
@@ -96,15 +95,35 @@ GM_HOT bool is_given(const struct gm_buffer *buffer)
     return ((uintptr_t)buffer->arena | (uintptr_t)buffer->data) != 0;
 }
 
-#define INPUTS_MAX  (sizeof(((struct gm_request *)0)->in) / sizeof(struct gm_buffer))
-#define OUTPUTS_MAX (sizeof(((struct gm_request *)0)->out) / sizeof(struct gm_buffer))
-static_assert(INPUTS_MAX + OUTPUTS_MAX <= GM_BUFFERS_MAX, "the descriptor has room for them");
+#define INPUTS_MAX  ((uint32_t)(sizeof(((struct gm_request *)0)->in) / sizeof(struct gm_buffer)))
+#define OUTPUTS_MAX ((uint32_t)(sizeof(((struct gm_request *)0)->out) / sizeof(struct gm_buffer)))
 
 static const char *const in_names[][2] = {{"in[0]", "in[0].offset"}, {"in[1]", "in[1].offset"}};
-static const char *const out_names[][2] = {{"out[0]", "out[0].offset"}};
+static const char *const out_names[][2] = {{"out[0]", "out[0].offset"}, {"out[1]", "out[1].offset"}};
 static_assert(sizeof in_names / sizeof *in_names == INPUTS_MAX, "every input has a name");
 static_assert(sizeof out_names / sizeof *out_names == OUTPUTS_MAX, "every output has a name");
-static_assert(INPUTS_MAX == 2 && OUTPUTS_MAX == 1, "gm__check looks at each");
+static_assert(INPUTS_MAX == 2 && OUTPUTS_MAX == 2, "gm__check looks at each");
+
+/* Every argument has a member of its name, and those of one place are one. */
+#define PLACE_VALUE0     offsetof(struct gm_request, value)
+#define PLACE_VALUE1     offsetof(struct gm_request, high)
+#define PLACE_VALUE2     offsetof(struct gm_request, right)
+#define PLACE_VALUE3     offsetof(struct gm_request, hi_y)
+#define PLACE_COUNT      offsetof(struct gm_request, bins)
+#define PLACE_COUNT2     offsetof(struct gm_request, bins_y)
+#define PLACE_TYPE2      offsetof(struct gm_request, to)
+#define PLACE_DESCENDING offsetof(struct gm_request, descending)
+#define PLACE_EXCLUSIVE  offsetof(struct gm_request, exclusive)
+#define ARG(name, type, place, help)                                                                        \
+    static_assert(offsetof(struct gm_request, name) == PLACE_##place, #name " is where ops.def has it");
+#include "ops.def"
+#undef ARG
+#define X(name) (int)GM_COMPARE_##name
+static_assert((int)GM_EQ == X(eq) && (int)GM_NE == X(ne) && (int)GM_LT == X(lt) && (int)GM_LE == X(le) &&
+                  (int)GM_GT == X(gt) && (int)GM_GE == X(ge) && (int)GM_BETWEEN == X(between) &&
+                  (int)GM_OUTSIDE == X(outside) && GM_OUTSIDE + 1 == (int)GM_COMPARE_COUNT,
+              "comparisons have the numbers of the protocol");
+#undef X
 
 /* The common case of check_buffer in a few compares: an arena that the buffer fits into. */
 GM_HOT bool is_in_arena(const struct gm_client *client, const struct gm_buffer *buffer, uint64_t bytes, uint32_t align,
@@ -117,76 +136,93 @@ GM_HOT bool is_in_arena(const struct gm_client *client, const struct gm_buffer *
            !(written && arena->readonly);
 }
 
-/* A buffer that is refused, or does not go by a lane; i counts inputs, then outputs. */
-static GM_RARE int check_other(const struct gm_client *client, const struct gm_request *request, uint32_t i,
-                               struct gm_checked *checked, uint32_t element, struct gm_failure *failure)
+/* A buffer that is refused, or does not go by a lane. */
+static GM_RARE int check_other(const struct gm_client *client, const struct gm_buffer *buffer, uint32_t i, bool written,
+                               struct gm_checked *checked, struct gm_failure *failure)
 {
     const struct gm_op_row *const row = checked->row;
-    const bool written = i >= INPUTS_MAX;
-    const uint32_t at = written ? i - (uint32_t)INPUTS_MAX : i;
-    const char *const *const names = written ? out_names[at] : in_names[at];
-    const struct gm_buffer *const buffer = written ? &request->out[at] : &request->in[at];
-    const struct need need = {names[0], names[1], written ? checked->out_bytes : checked->in_bytes, element, written};
+    const char *const *const names = written ? out_names[i] : in_names[i];
+    const uint32_t have = written ? row->outputs : row->inputs, at = written ? row->inputs + i : i;
 
-    if (at < (written ? row->outputs : row->inputs))
-        return check_buffer(client, buffer, &need, checked, failure);
-    return gm__report(failure, GM_EINVAL, need.field, "%s: the op has %u %s", need.field,
-                      written ? row->outputs : row->inputs, written ? "outputs" : "inputs");
+    if (i >= have)
+        return gm__report(failure, GM_EINVAL, names[0], "%s: the op has %u %s", names[0], have,
+                          written ? "outputs" : "inputs");
+    const struct need need = {names[0], names[1], checked->bytes[at], gm_buffer_element(row, at, &checked->args),
+                              written};
+    return check_buffer(client, buffer, &need, checked, failure);
 }
 
-GM_HOT int check_input(const struct gm_client *client, const struct gm_request *request, uint32_t i,
-                       struct gm_checked *checked, uint32_t element, struct gm_failure *failure)
+/* Input, or output, i. */
+GM_HOT int check_one(const struct gm_client *client, const struct gm_buffer *buffer, uint32_t i, bool written,
+                     struct gm_checked *checked, struct gm_failure *failure)
 {
-    const struct gm_buffer *const buffer = &request->in[i];
+    const struct gm_op_row *const row = checked->row;
+    const uint32_t have = written ? row->outputs : row->inputs, at = written ? row->inputs + i : i;
 
-    if (i >= checked->row->inputs && !is_given(buffer))
-        return GM_OK;
-    if (i >= checked->row->inputs || !is_in_arena(client, buffer, checked->in_bytes, element, false))
-        return check_other(client, request, i, checked, element, failure);
+    if (i >= have)
+        return is_given(buffer) ? check_other(client, buffer, i, written, checked, failure) : GM_OK;
+    checked->bytes[at] = gm_buffer_bytes(row, at, &checked->args);
+    if (!is_in_arena(client, buffer, checked->bytes[at], gm_buffer_element(row, at, &checked->args), written))
+        return check_other(client, buffer, i, written, checked, failure);
     place(checked, buffer->arena);
     return GM_OK;
 }
 
-GM_HOT int check_output(const struct gm_client *client, const struct gm_request *request, struct gm_checked *checked,
-                        uint32_t element, struct gm_failure *failure)
+GM_HOT const struct gm_buffer *buffer_at(const struct gm_request *request, const struct gm_op_row *row, uint32_t at)
 {
-    const struct gm_buffer *const buffer = &request->out[0];
-
-    if (checked->row->outputs == 0 && !is_given(buffer))
-        return GM_OK;
-    if (checked->row->outputs == 0 || !is_in_arena(client, buffer, checked->out_bytes, element, true))
-        return check_other(client, request, INPUTS_MAX, checked, element, failure);
-    place(checked, buffer->arena);
-    return GM_OK;
+    return at < row->inputs ? &request->in[at] : &request->out[at - row->inputs];
 }
 
-/* The same buffer, where the op says so; or apart. */
-static int check_overlap(const struct gm_request *request, const struct gm_checked *checked,
+/* Outputs overlap neither each other nor an input; but where the op says so, an output may be an input, whole. */
+GM_HOT int check_overlap(const struct gm_request *request, const struct gm_checked *checked,
                          struct gm_failure *failure)
 {
     const struct gm_op_row *const row = checked->row;
-    const struct gm_buffer *const in = &request->in[0], *const out = &request->out[0];
+    const uint32_t buffers = (uint32_t)row->inputs + row->outputs;
 
-    if (row->inputs == 0 || row->outputs == 0 || in->arena != out->arena || in->arena == NULL ||
-        checked->in_bytes == 0 || checked->out_bytes == 0 || in->offset + checked->in_bytes <= out->offset ||
-        out->offset + checked->out_bytes <= in->offset || (in->offset == out->offset && row->shape == GM_SHAPE_MAP))
-        return GM_OK;
-    return gm__report(failure, GM_EALIAS, out_names[0][1], "%s", gm_strerror(GM_EALIAS));
+    for (uint32_t j = row->inputs; j < buffers; j++)
+        for (uint32_t i = 0; i < j; i++) {
+            const struct gm_buffer *const a = buffer_at(request, row, i), *const b = buffer_at(request, row, j);
+            const uint64_t a_bytes = checked->bytes[i], b_bytes = checked->bytes[j];
+            if (a->arena != b->arena || a->arena == NULL || a_bytes == 0 || b_bytes == 0 ||
+                a->offset + a_bytes <= b->offset || b->offset + b_bytes <= a->offset ||
+                (a->offset == b->offset && i < row->inputs && row->alias == GM_ALIAS_SAME))
+                continue;
+            return gm__report(failure, GM_EALIAS, out_names[j - row->inputs][1], "%s", gm_strerror(GM_EALIAS));
+        }
+    return GM_OK;
 }
 
-static int check_histogram(const struct gm_request *request, struct gm_failure *failure)
+static uint64_t bits_of(double number)
 {
-    if (request->bins < 1 || request->bins > GM_HIST_BINS_MAX)
-        return gm__report(failure, GM_ESIZE, "bins", "bins must be 1 to %u", GM_HIST_BINS_MAX);
-    if (!isfinite(request->lo))
-        return gm__report(failure, GM_EINVAL, "lo", "lo must be finite");
-    if (!isfinite(request->hi))
-        return gm__report(failure, GM_EINVAL, "hi", "hi must be finite");
-    if (!(request->lo < request->hi))
-        return gm__report(failure, GM_EINVAL, "hi", "hi must be more than lo");
-    if (!isfinite(request->hi - request->lo))
-        return gm__report(failure, GM_EINVAL, "hi", "hi - lo must be finite");
-    return GM_OK;
+    uint64_t bits;
+    memcpy(&bits, &number, sizeof bits);
+    return bits;
+}
+
+/* The arguments by their places; what the op does not take is left out. */
+static GM_RARE int check_args(const struct gm_request *request, struct gm_checked *checked, struct gm_failure *failure)
+{
+    const struct gm_op_row *const row = checked->row;
+    struct gm_args *const args = &checked->args;
+    struct gm_problem problem;
+
+#define TAKEN(place, v) (row->places >> GM_AT_##place & 1u ? (v) : 0)
+    args->value[0] = TAKEN(VALUE0, request->value);
+    args->value[1] = TAKEN(VALUE1, request->high);
+    args->value[2] = TAKEN(VALUE2, request->right);
+    args->value[3] = TAKEN(VALUE3, bits_of(request->hi_y));
+    args->count = TAKEN(COUNT, request->bins);
+    args->count2 = TAKEN(COUNT2, request->bins_y);
+    args->type2 = (uint8_t)TAKEN(TYPE2, request->to < GM_DTYPE_COUNT ? request->to : (uint32_t)GM_DTYPE_COUNT);
+    args->flags = TAKEN(DESCENDING, request->descending != 0 ? GM_FLAG_DESCENDING : 0) |
+                  TAKEN(EXCLUSIVE, request->exclusive != 0 ? GM_FLAG_EXCLUSIVE : 0);
+#undef TAKEN
+    const enum gm_complaint complaint = gm_args_check(row, args);
+    if (complaint == GM_COMPLAINT_NONE)
+        return GM_OK;
+    gm_complaint_problem(&problem, complaint);
+    return gm__report_problem(failure, &problem);
 }
 
 /* Of the batch, after this; false: there is none of that name. */
@@ -218,20 +254,22 @@ int gm__check(struct gm_client *client, const struct gm_request *request, struct
                           request->dtype >= GM_DTYPE_COUNT ? "this element type" : gm_dtype_name(request->dtype));
     if (request->n > GM_ELEMENTS_MAX)
         return gm__report(failure, GM_ESIZE, "n", "n is more than %" PRIu64, GM_ELEMENTS_MAX);
-    if (request->descending != 0 && row->work != GM_WORK_SORT)
+    if (request->descending != 0 && (row->places >> GM_AT_DESCENDING & 1u) == 0)
         return gm__report(failure, GM_EINVAL, "descending", "%s takes no descending", request->op);
+    if (request->exclusive != 0 && (row->places >> GM_AT_EXCLUSIVE & 1u) == 0)
+        return gm__report(failure, GM_EINVAL, "exclusive", "%s takes no exclusive", request->op);
     if (request->device < GM_DEVICE_ANY || request->device >= (int32_t)GM_DEVICES_MAX)
         return gm__report(failure, GM_ENODEVICE, "device", "no device can have the number %d", request->device);
-    const bool counts = row->shape == GM_SHAPE_HISTOGRAM;
-    const uint32_t element = row->types == GM_NO_TYPES ? 1u : gm_dtype_bytes(checked->dtype);
-    checked->in_bytes = request->n * element;
-    checked->out_bytes = gm_output_bytes(row->shape, request->n, request->bins, checked->dtype);
-    int rc = counts ? check_histogram(request, failure) : GM_OK;
+    checked->args.n = row->types == GM_NO_TYPES ? 0 : request->n;
+    checked->args.dtype = row->types == GM_NO_TYPES ? 0 : (uint8_t)request->dtype;
+    int rc = row->args != 0 ? check_args(request, checked, failure) : GM_OK;
     if (rc == GM_OK)
-        rc = check_input(client, request, 0, checked, element, failure);
+        rc = check_one(client, &request->in[0], 0, false, checked, failure);
     if (rc == GM_OK)
-        rc = check_input(client, request, 1, checked, element, failure);
+        rc = check_one(client, &request->in[1], 1, false, checked, failure);
     if (rc == GM_OK)
-        rc = check_output(client, request, checked, counts ? (uint32_t)sizeof(uint64_t) : element, failure);
-    return rc == GM_OK ? check_overlap(request, checked, failure) : rc;
+        rc = check_one(client, &request->out[0], 0, true, checked, failure);
+    if (rc == GM_OK)
+        rc = check_one(client, &request->out[1], 1, true, checked, failure);
+    return rc == GM_OK && row->outputs != 0 ? check_overlap(request, checked, failure) : rc;
 }

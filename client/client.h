@@ -7,6 +7,7 @@
 #ifndef GM_CLIENT_H
 #define GM_CLIENT_H
 
+#include "args.h"
 #include "lane.h"
 #include "wire.h"
 
@@ -142,7 +143,7 @@ struct gm_lane {
      * gm__lane_orphan for a job whose caller went away. */
     struct gm_job_inside *job[GM_CLIENT_LANE_SLOTS_MAX];
     /* What those jobs use. The descriptor does not tell: a skip may stand in its place by now. */
-    uint32_t arena[GM_CLIENT_LANE_SLOTS_MAX][2];
+    uint32_t arena[GM_CLIENT_LANE_SLOTS_MAX][GM_BUFFERS_MAX];
 };
 
 #define OP_CACHE 64u /* a power of two */
@@ -267,7 +268,8 @@ struct gm_checked {
     uint32_t op, dtype; /* GM_DTYPE_COUNT: the op has no elements */
     int32_t device;     /* GM_DEVICE_ANY, or the one that was asked for or has its arenas */
     bool by_lane;       /* nothing rides in a message, and the arenas are where it shall run */
-    uint64_t in_bytes, out_bytes; /* of each buffer */
+    struct gm_args args;           /* but for n and dtype only of ops that take some */
+    uint64_t bytes[GM_BUFFERS_MAX]; /* of each buffer */
 };
 /* What the jobs of one call mostly have in common, from those before; zeroes for the first. Within a call the caller's
  * texts do not change, so the same pointer is the same name. */

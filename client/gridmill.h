@@ -76,7 +76,7 @@ enum gm_status {
     GM_EREADONLY = -8,    /* output buffer in a read-only arena */
     GM_EALIGN = -9,       /* offset is not a multiple of the element size */
     GM_EEMPTY = -10,      /* no elements: the result is undefined */
-    GM_EOVERFLOW = -11,   /* the sum does not fit 64 bits */
+    GM_EOVERFLOW = -11,   /* a result does not fit its type */
     GM_EBUSY = -12,       /* too many jobs in flight, or no room for the message; gm_poll or gm_wait, then again */
     GM_EQUOTA = -13,      /* quota used up */
     GM_ENOMEM = -14,      /* out of memory */
@@ -283,17 +283,64 @@ static inline struct gm_buffer gm_in_memory(const void *data, uint64_t bytes)
     return buffer;
 }
 
-/* What to do. Start from gm_request, which zeroes what an op does not need; `gridmill ops` lists ops and shapes. */
+/* Comparisons of elements with value, or with value and high, both included. */
+enum gm_comparison {
+    GM_EQ,
+    GM_NE,
+    GM_LT,
+    GM_LE,
+    GM_GT,
+    GM_GE,
+    GM_BETWEEN,
+    GM_OUTSIDE
+};
+
+/* What to do. Start from gm_request, which zeroes what an op does not need; `gridmill ops` lists ops, what they take
+ * and what their buffers hold. Arguments that no op takes together share their memory. Where a uint64_t stands for a
+ * number of the element type, it holds the element's bits: integers convert by themselves; see gm_bits_f32. */
 struct gm_request {
     const char *op;   /* "sum" */
     uint32_t dtype;   /* enum gm_element; GM_NO_ELEMENT for ops without elements */
     int32_t device;   /* index, or GM_DEVICE_ANY: where the arenas are, else the shortest queue */
-    uint64_t n;       /* elements of the input; fill: of the output */
-    uint64_t value;   /* fill: the element's bits; see gm_bits_f32 */
-    double lo, hi;    /* histogram */
-    uint32_t bins;    /* histogram */
+    uint64_t n;       /* elements of the input; fill: of the output; histograms of channels: pixels */
+    union {
+        uint64_t value;    /* fill; operand of compare */
+        uint64_t lower;    /* clamp */
+        uint64_t alpha;    /* axpby: factor of in[0] */
+        uint64_t left;     /* weighted stencils: of the element before */
+        double lo;         /* histograms: lower edge of the first bin */
+        uint64_t length;   /* gather, scatter: elements of the buffer that indices go into */
+        uint64_t segments; /* segmented ops */
+        uint64_t width;    /* two-dimensional ops: elements of a row */
+    };
+    union {
+        uint64_t high;   /* compare: second operand of GM_BETWEEN and GM_OUTSIDE */
+        uint64_t upper;  /* clamp */
+        uint64_t beta;   /* axpby: factor of in[1] */
+        uint64_t center; /* weighted stencils: of the element itself */
+        double hi;       /* histograms: upper edge of the last bin */
+    };
+    union {
+        uint64_t right; /* weighted stencils: of the element behind */
+        double lo_y;    /* histograms of two inputs: as lo, for the second */
+    };
+    double hi_y;
+    union {
+        uint32_t bins;    /* histograms */
+        uint32_t compare; /* enum gm_comparison */
+    };
+    union {
+        uint32_t bins_y;   /* histograms of two inputs */
+        uint32_t channels; /* histograms of channels */
+    };
+    union {
+        uint32_t to;    /* cast: enum gm_element of the output */
+        uint32_t index; /* enum gm_element of indices and offsets */
+    };
     int32_t descending; /* sort: non-zero for descending */
-    struct gm_buffer in[2], out[1];
+    int32_t exclusive;  /* scans: non-zero for exclusive */
+    uint32_t pad;       /* zero */
+    struct gm_buffer in[2], out[2];
     uint64_t reserved[4]; /* zero */
 };
 

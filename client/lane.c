@@ -233,9 +233,9 @@ bool gm__lanes_use(const struct gm_client *client, uint32_t arena)
     for (uint32_t i = 0; i < client->lane_count; i++) {
         const struct gm_lane *const lane = &client->lanes[i];
         for (uint32_t j = 0; j < lane->pending; j++)
-            if (lane->arena[lane->flight[j] & lane->mask][0] == arena ||
-                lane->arena[lane->flight[j] & lane->mask][1] == arena)
-                return true;
+            for (uint32_t k = 0; k < GM_BUFFERS_MAX; k++)
+                if (lane->arena[lane->flight[j] & lane->mask][k] == arena)
+                    return true;
     }
     return false;
 }

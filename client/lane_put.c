@@ -5,7 +5,6 @@
  */
 #include "client.h"
 
-#include <string.h>
 #include <unistd.h>
 
 /* The line of a descriptor is fetched, for writing, so many descriptors before it is written: the device has read it a
@@ -115,65 +114,63 @@ static uint32_t high(uint64_t v)
 static_assert(GM_W_OP == 0 && GM_W_SESSION == 1 && GM_W_ARENA0 == 2, "granule 0");
 static_assert(GM_W_OFFSET0 == 3 && GM_W_N == 5, "granule 1, and one word of granule 2");
 static_assert(GM_W_ARENA1 == 7 && GM_W_OFFSET1 == 8, "granule 2, and one word of granule 3");
-static_assert(GM_W_COUNT == 10 && GM_W_ZERO == 11, "granule 3");
-static_assert(GM_W_WIDE == 12 && GM_W_VALUE0 == 13 && GM_W_VALUE1 == 15, "second half: granule 0, granule 1");
-
-static GM_RARE void write_second_half(const struct gm_lane *lane, uint64_t position, const struct gm_request *request,
-                                      const struct gm_checked *checked)
-{
-    struct gm_desc_slot *const slot = &lane->sq[position & lane->mask];
-    const uint32_t lap = gm_lap(position, lane->slots_log2);
-    uint64_t first = request->value, second = 0;
-
-    if (checked->row->shape == GM_SHAPE_HISTOGRAM) {
-        memcpy(&first, &request->lo, sizeof first);
-        memcpy(&second, &request->hi, sizeof second);
-    }
-    gm_store16_sys(&slot->g[0], (struct gm_granule){{GM_DESC_WIDE_MARK, low(first), high(first), lap}});
-    gm_store16_sys(&slot->g[1], (struct gm_granule){{low(second), high(second), 0, lap}});
-    gm_store16_sys(&slot->g[2], (struct gm_granule){{0, 0, 0, lap}});
-    gm_store16_sys(&slot->g[3], (struct gm_granule){{0, 0, 0, lap}});
-}
+static_assert(GM_W_COUNT == 10 && GM_W_MORE == 11, "granule 3");
 
 /* The buffers of a job, inputs before outputs, as the descriptor has them. */
 struct buffers {
-    const struct gm_buffer *at[2];
-    uint32_t arena[2]; /* 0: none */
+    uint32_t arena[GM_BUFFERS_MAX]; /* 0: none */
+    uint64_t offset[GM_BUFFERS_MAX];
 };
-static_assert(GM_BUFFERS_MAX == 3 && GM_W_ARENA2 == 17 && GM_W_SPARE == 20, "no op has a third buffer yet");
 
 GM_HOT struct buffers buffers_of(const struct gm_request *request, const struct gm_op_row *row)
 {
-    static const struct gm_buffer none;
-    const struct gm_buffer *const in = &request->in[0], *const out = &request->out[0];
+    struct buffers b = {{0}, {0}};
 
-    if (row->inputs == 0 && row->outputs == 0)
-        return (struct buffers){{&none, &none}, {0, 0}};
-    if (row->inputs == 0)
-        return (struct buffers){{out, &none}, {out->arena->handle, 0}};
-    if (row->outputs == 0)
-        return (struct buffers){{in, &none}, {in->arena->handle, 0}};
-    return (struct buffers){{in, out}, {in->arena->handle, out->arena->handle}};
+    for (uint32_t i = 0; i < row->inputs; i++)
+        b.arena[i] = request->in[i].arena->handle, b.offset[i] = request->in[i].offset;
+    for (uint32_t i = 0; i < row->outputs; i++)
+        b.arena[row->inputs + i] = request->out[i].arena->handle, b.offset[row->inputs + i] = request->out[i].offset;
+    return b;
 }
 
-GM_HOT void write_first_half(struct gm_lane *lane, uint64_t position, const struct gm_request *request,
-                             const struct gm_checked *checked)
+static GM_RARE void write_second_half(const struct gm_lane *lane, uint64_t position, const struct gm_args *args,
+                                      const struct buffers *b)
+{
+    uint32_t words[GM_DESC_WORDS] = {0};
+
+    words[GM_W_WIDE] = GM_DESC_WIDE_MARK;
+    gm_desc_put64(words, GM_W_VALUE0, args->value[0]);
+    gm_desc_put64(words, GM_W_VALUE1, args->value[1]);
+    gm_desc_put64(words, GM_W_VALUE2, args->value[2]);
+    gm_desc_put64(words, GM_W_VALUE3, args->value[3]);
+    words[GM_W_ARENA2] = b->arena[2];
+    gm_desc_put64(words, GM_W_OFFSET2, b->offset[2]);
+    gm_desc_store(lane->sq, lane->slots_log2, position, words, 1);
+}
+
+GM_HOT void write_first_half(struct gm_lane *lane, uint64_t position, const struct gm_checked *checked,
+                             const struct buffers *b)
 {
     const struct gm_op_row *const row = checked->row;
-    const struct buffers b = buffers_of(request, row);
+    const struct gm_args *const args = &checked->args;
     struct gm_desc_slot *const slot = &lane->sq[position & lane->mask];
     const uint32_t lap = gm_lap(position, lane->slots_log2);
-    const uint32_t flags = (row->wide ? GM_FLAG_WIDE : 0u) | (request->descending != 0 ? GM_FLAG_DESCENDING : 0u);
-    const uint32_t dtype = checked->dtype == GM_DTYPE_COUNT ? 0u : checked->dtype;
-    const uint32_t count = row->shape == GM_SHAPE_HISTOGRAM ? request->bins : 0;
-    const uint64_t n = row->types == GM_NO_TYPES ? 0 : request->n, first = b.at[0]->offset, second = b.at[1]->offset;
+    const uint64_t n = args->n, first = b->offset[0], second = b->offset[1];
+    uint32_t flags = 0, count = 0, more = 0;
 
-    lane->arena[position & lane->mask][0] = b.arena[0];
-    lane->arena[position & lane->mask][1] = b.arena[1];
-    gm_store16_sys(&slot->g[0], (struct gm_granule){{checked->op | dtype << 16 | flags << 24, 0, b.arena[0], lap}});
+    if (row->args != 0) {
+        flags = args->flags;
+        count = args->count;
+        more = args->count2 | (uint32_t)args->type2 << 24;
+    }
+    flags |= row->wide ? GM_FLAG_WIDE : 0u;
+    for (uint32_t i = 0; i < GM_BUFFERS_MAX; i++)
+        lane->arena[position & lane->mask][i] = b->arena[i];
+    gm_store16_sys(&slot->g[0], (struct gm_granule){{checked->op | (uint32_t)args->dtype << 16 | flags << 24, 0,
+                                                     b->arena[0], lap}});
     gm_store16_sys(&slot->g[1], (struct gm_granule){{low(first), high(first), low(n), lap}});
-    gm_store16_sys(&slot->g[2], (struct gm_granule){{high(n), b.arena[1], low(second), lap}});
-    gm_store16_sys(&slot->g[3], (struct gm_granule){{high(second), count, 0, lap}});
+    gm_store16_sys(&slot->g[2], (struct gm_granule){{high(n), b->arena[1], low(second), lap}});
+    gm_store16_sys(&slot->g[3], (struct gm_granule){{high(second), count, more, lap}});
 }
 
 GM_HOT void begin_job(struct gm_client *client, struct gm_lane *lane, uint64_t position,
@@ -220,11 +217,13 @@ int gm__lane_put(struct gm_client *client, struct gm_lane *lane, const struct gm
     lane->flight[lane->pending++] = position;
     lane->head = position + slots;
     /* The second half first: the first granule that a device looks at then tells of a whole descriptor. */
+    const struct buffers b = buffers_of(request, checked->row);
     if (slots == 2) {
+        static const struct gm_args none;
         lane->job[(position + 1) & lane->mask] = &gm__lane_half;
-        write_second_half(lane, position + 1, request, checked);
+        write_second_half(lane, position + 1, checked->row->args != 0 ? &checked->args : &none, &b);
     }
-    write_first_half(lane, position, request, checked);
+    write_first_half(lane, position, checked, &b);
     client->rings |= 1u << (lane - client->lanes);
     return GM_OK;
 }

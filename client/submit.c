@@ -21,15 +21,17 @@ static void fill_submit(const struct gm_request *request, const struct gm_checke
 {
     const struct gm_op_row *const row = checked->row;
 
-    *submit = (struct gm_wire_submit){.op = checked->op, .dtype = checked->dtype, .n = request->n,
-                                      .value = request->value, .bins = request->bins, .lo = request->lo,
-                                      .hi = request->hi, .descending = request->descending != 0};
+    *submit = (struct gm_wire_submit){.op = checked->op};
+    if (row->args != 0)
+        submit->args = checked->args;
+    submit->args.n = checked->args.n;
+    submit->args.dtype = checked->args.dtype;
     submit->has_device = request->device != GM_DEVICE_ANY;
     submit->device = submit->has_device ? (uint32_t)request->device : 0;
     for (uint32_t i = 0; i < row->inputs; i++)
-        fill_buffer(&request->in[i], checked->in_bytes, &submit->buffer[i]);
+        fill_buffer(&request->in[i], checked->bytes[i], &submit->buffer[i]);
     for (uint32_t i = 0; i < row->outputs; i++)
-        fill_buffer(&request->out[i], checked->out_bytes, &submit->buffer[row->inputs + i]);
+        fill_buffer(&request->out[i], checked->bytes[row->inputs + i], &submit->buffer[row->inputs + i]);
     submit->buffers = (uint32_t)row->inputs + row->outputs;
 }
 

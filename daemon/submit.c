@@ -8,11 +8,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "args.h"
 #include "daemon.h"
 #include "enqueue.h"
 #include "request.h"
-
-static const uint8_t arena_word[GM_BUFFERS_MAX] = {GM_W_ARENA0, GM_W_ARENA1, GM_W_ARENA2};
 
 /* A submit on its way through the checks. */
 struct gm_plan {
@@ -51,8 +50,7 @@ static void gm_plan_sizes(struct gm_plan *p)
 {
     const struct gm_wire_submit *s = p->submit;
     for (uint32_t i = 0; i < s->buffers; i++) {
-        const bool out = i >= p->row.inputs;
-        p->bytes[i] = out ? gm_output_bytes(p->row.shape, s->n, s->bins, s->dtype) : s->n * gm_dtype_bytes(s->dtype);
+        p->bytes[i] = gm_buffer_bytes(&p->row, i, &s->args);
         p->total += p->bytes[i];
     }
 }
@@ -60,18 +58,19 @@ static void gm_plan_sizes(struct gm_plan *p)
 static int gm_plan_problem(const struct gm_plan *p, uint32_t buffer, const char *member, int code, const char *text)
 {
     char field[GM_FIELD_BYTES_MAX];
-    const bool out = buffer >= p->row.inputs;
-    snprintf(field, sizeof field, "%s[%u].%s", out ? "out" : "in", out ? buffer - p->row.inputs : buffer, member);
+    gm_buffer_name(&p->row, buffer, member, field);
     return gm_problem_set(p->problem, code, field, "%s", text != NULL ? text : gm_error_text(code));
 }
 
-static int gm_plan_alias(const struct gm_plan *p, uint32_t in, uint32_t out)
+/* Outputs overlap neither each other nor an input; but where the op says so, an output may be an input, whole. */
+static int gm_plan_alias(const struct gm_plan *p, uint32_t other, uint32_t out)
 {
-    const uint64_t a = p->submit->buffer[in].offset, b = p->submit->buffer[out].offset;
-    if (p->arena[in] == NULL || p->arena[out] == NULL || p->bytes[in] == 0 || p->bytes[out] == 0 ||
-        gm_arena_memory(p->arena[in]) != gm_arena_memory(p->arena[out]))
+    const uint64_t a = p->submit->buffer[other].offset, b = p->submit->buffer[out].offset;
+    if (p->arena[other] == NULL || p->arena[out] == NULL || p->bytes[other] == 0 || p->bytes[out] == 0 ||
+        gm_arena_memory(p->arena[other]) != gm_arena_memory(p->arena[out]))
         return GM_OK;
-    if (a + p->bytes[in] <= b || b + p->bytes[out] <= a || (a == b && p->row.shape == GM_SHAPE_MAP))
+    if (a + p->bytes[other] <= b || b + p->bytes[out] <= a ||
+        (a == b && other < p->row.inputs && p->row.alias == GM_ALIAS_SAME))
         return GM_OK;
     return gm_plan_problem(p, out, "offset", GM_EALIAS, NULL);
 }
@@ -98,9 +97,9 @@ static int gm_plan_arenas(struct gm_plan *p)
                  size);
         status = gm_plan_problem(p, i, "offset", GM_EBOUNDS, text);
     }
-    for (uint32_t in = 0; in < p->row.inputs && status == GM_OK; in++)
-        for (uint32_t out = p->row.inputs; out < s->buffers && status == GM_OK; out++)
-            status = gm_plan_alias(p, in, out);
+    for (uint32_t out = p->row.inputs; out < s->buffers && status == GM_OK; out++)
+        for (uint32_t other = 0; other < out && status == GM_OK; other++)
+            status = gm_plan_alias(p, other, out);
     return status;
 }
 
@@ -168,8 +167,8 @@ static int gm_plan_stage(struct gm_plan *p, struct gm_job *job)
             memcpy(v->staging_bytes + place, s->buffer[i].bytes, p->bytes[i]);
         if (i >= p->row.inputs)
             job->has_out = true, job->out_offset = place, job->out_bytes = (uint32_t)p->bytes[i];
-        job->words[arena_word[i]] = gm_handle(0, 1);
-        gm_desc_put64(job->words, arena_word[i] + 1u, place);
+        job->words[gm_buffer_word(i)] = gm_handle(0, 1);
+        gm_desc_put64(job->words, gm_buffer_word(i) + 1u, place);
         at += (uint32_t)((p->bytes[i] + 63u) & ~UINT64_C(63));
     }
     return GM_OK;
@@ -178,26 +177,15 @@ static int gm_plan_stage(struct gm_plan *p, struct gm_job *job)
 static void gm_plan_describe(const struct gm_plan *p, struct gm_job *job)
 {
     const struct gm_wire_submit *s = p->submit;
-    const uint32_t flags = (p->row.wide ? GM_FLAG_WIDE : 0u) | (s->descending ? GM_FLAG_DESCENDING : 0u);
     uint32_t *w = job->words;
-    w[GM_W_OP] = s->op | (p->row.types != 0 ? s->dtype : 0u) << 16 | flags << 24;
+    w[GM_W_OP] = s->op;
     w[GM_W_SESSION] = p->session->id;
-    gm_desc_put64(w, GM_W_N, s->n);
+    gm_args_put(w, &p->row, &s->args);
     for (uint32_t i = 0; i < s->buffers; i++)
         if (p->arena[i] != NULL) {
-            w[arena_word[i]] = s->buffer[i].arena;
-            gm_desc_put64(w, arena_word[i] + 1u, s->buffer[i].offset);
+            w[gm_buffer_word(i)] = s->buffer[i].arena;
+            gm_desc_put64(w, gm_buffer_word(i) + 1u, s->buffer[i].offset);
         }
-    if (p->row.shape == GM_SHAPE_HISTOGRAM)
-        w[GM_W_COUNT] = (uint32_t)s->bins;
-    if (!p->row.wide)
-        return;
-    uint64_t low = s->value, high = 0;
-    if (p->row.shape == GM_SHAPE_HISTOGRAM)
-        memcpy(&low, &s->lo, sizeof low), memcpy(&high, &s->hi, sizeof high);
-    w[GM_W_WIDE] = GM_DESC_WIDE_MARK;
-    gm_desc_put64(w, GM_W_VALUE0, low);
-    gm_desc_put64(w, GM_W_VALUE1, high);
 }
 
 static int gm_plan_accept(struct gm_plan *p, struct gm_device *v, uint32_t id)
@@ -208,8 +196,8 @@ static int gm_plan_accept(struct gm_plan *p, struct gm_device *v, uint32_t id)
         return gm_problem_set(p->problem, GM_EBUSY, "", "%s", gm_error_text(GM_EBUSY));
     job->session = p->session, job->device = v;
     job->id = id, job->op = p->submit->op, job->wide = p->row.wide != 0;
-    job->result_dtype =
-        p->row.result == GM_RESULT_NONE ? (uint32_t)GM_DTYPE_COUNT : gm_result_dtype(p->row.result, p->submit->dtype);
+    job->result_dtype = p->row.result == GM_RESULT_NONE ? (uint32_t)GM_DTYPE_COUNT
+                                                        : gm_result_dtype(p->row.result, p->submit->args.dtype);
     job->cost = gm_enqueue_cost(p->total);
     job->accepted_ns = gm_turn_start(d);
     const int status = gm_plan_stage(p, job);

@@ -43,14 +43,15 @@ enum gm_desc_word {
     GM_W_N = 5,        /* and 6: elements */
     GM_W_ARENA1 = 7,   /* buffer 1 */
     GM_W_OFFSET1 = 8,  /* and 9 */
-    GM_W_COUNT = 10,   /* bins of a histogram */
-    GM_W_ZERO = 11,    /* zero */
+    GM_W_COUNT = 10,   /* an argument of 32 bits: bins of a histogram */
+    GM_W_MORE = 11,    /* an argument of 24 bits, and above it the second element type */
     GM_W_WIDE = 12,    /* GM_DESC_WIDE_MARK in the op field */
-    GM_W_VALUE0 = 13,  /* and 14: value of a fill (element bits), lo of a histogram (f64 bits) */
-    GM_W_VALUE1 = 15,  /* and 16: hi of a histogram (f64 bits) */
+    GM_W_VALUE0 = 13,  /* and 14: an argument of 64 bits, as ops.def says: bits of an element or an f64, or a number */
+    GM_W_VALUE1 = 15,  /* and 16 */
     GM_W_ARENA2 = 17,  /* buffer 2 */
     GM_W_OFFSET2 = 18, /* and 19 */
-    GM_W_SPARE = 20,   /* to 23: zero */
+    GM_W_VALUE2 = 20,  /* and 21 */
+    GM_W_VALUE3 = 22,  /* and 23 */
     GM_DESC_WORDS = 24
 };
 
@@ -64,7 +65,8 @@ enum gm_desc_word {
 enum gm_desc_flag {
     GM_FLAG_WIDE = 1,       /* the next slot belongs to this descriptor */
     GM_FLAG_DESCENDING = 2, /* sort */
-    GM_FLAGS_KNOWN = 3
+    GM_FLAG_EXCLUSIVE = 4,  /* scan */
+    GM_FLAGS_KNOWN = 7
 };
 
 struct gm_desc_slot {

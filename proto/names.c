@@ -2,8 +2,10 @@
  *
  * Names and texts of everything in the tables, and the printing of a problem. Constant data; any thread.
  */
+#include "args.h"
 #include "wire_cursor.h"
 
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -115,7 +117,7 @@ const char *gm_dtype_name(uint32_t dtype)
 const char *gm_shape_name(uint32_t shape)
 {
     switch (shape) {
-#define SHAPE(name, inputs, outputs, wide)                                                                  \
+#define SHAPE(name, inputs, outputs, args, types2, alias, buffer0, buffer1, buffer2)                        \
     case GM_SHAPE_##name:                                                                                   \
         return #name;
 #include "ops.def"
@@ -123,6 +125,86 @@ const char *gm_shape_name(uint32_t shape)
     default:
         return NULL;
     }
+}
+
+const char *gm_arg_name(uint32_t arg)
+{
+    switch (arg) {
+#define ARG(name, type, place, help)                                                                        \
+    case GM_A_##name:                                                                                       \
+        return #name;
+#include "ops.def"
+#undef ARG
+    default:
+        return NULL;
+    }
+}
+
+uint32_t gm_arg_type(uint32_t arg)
+{
+    switch (arg) {
+#define ARG(name, type, place, help)                                                                        \
+    case GM_A_##name:                                                                                       \
+        return GM_ARG_##type;
+#include "ops.def"
+#undef ARG
+    default:
+        return UINT32_MAX;
+    }
+}
+
+uint32_t gm_arg_place(uint32_t arg)
+{
+    switch (arg) {
+#define ARG(name, type, place, help)                                                                        \
+    case GM_A_##name:                                                                                       \
+        return GM_AT_##place;
+#include "ops.def"
+#undef ARG
+    default:
+        return UINT32_MAX;
+    }
+}
+
+const char *gm_arg_help(uint32_t arg)
+{
+    switch (arg) {
+#define ARG(name, type, place, help)                                                                        \
+    case GM_A_##name:                                                                                       \
+        return help;
+#include "ops.def"
+#undef ARG
+    default:
+        return NULL;
+    }
+}
+
+const char *gm_compare_name(uint32_t compare)
+{
+    switch (compare) {
+#define X(name)                                                                                             \
+    case GM_COMPARE_##name:                                                                                 \
+        return #name;
+        GM_COMPARES(X)
+#undef X
+    default:
+        return NULL;
+    }
+}
+
+int gm_compare_by_name(const char *name, size_t size)
+{
+    for (uint32_t compare = 0; compare < GM_COMPARE_COUNT; compare++)
+        if (gm_same_text(gm_compare_name(compare), name, size))
+            return (int)compare;
+    return -1;
+}
+
+void gm_buffer_name(const struct gm_op_row *row, uint32_t i, const char *member, char name[GM_FIELD_BYTES_MAX])
+{
+    const bool out = i >= row->inputs;
+    snprintf(name, GM_FIELD_BYTES_MAX, "%s[%u]%s%s", out ? "out" : "in", (out ? i - row->inputs : i) % 10u,
+             member[0] != '\0' ? "." : "", member);
 }
 
 int gm_op_by_name(const char *name, size_t size)
@@ -154,4 +236,19 @@ int gm_problem_set(struct gm_problem *problem, int code, const char *field, cons
     vsnprintf(problem->text, sizeof problem->text, format, arguments);
     va_end(arguments);
     return code;
+}
+
+int gm_complaint_problem(struct gm_problem *problem, uint32_t complaint)
+{
+    switch (complaint) {
+#define C(name, status, field, text, bound)                                                                 \
+    case GM_COMPLAINT_##name:                                                                               \
+        if ((uint64_t)(bound) == 0)                                                                         \
+            return gm_problem_set(problem, GM_##status, field, "%s %s", field, text);                       \
+        return gm_problem_set(problem, GM_##status, field, "%s %s %" PRIu64, field, text, (uint64_t)(bound));
+        GM_COMPLAINTS(C)
+#undef C
+    default:
+        return GM_OK;
+    }
 }

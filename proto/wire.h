@@ -62,13 +62,10 @@ struct gm_wire_buffer {
 
 struct gm_wire_submit {
     uint32_t op;
-    uint32_t dtype;     /* GM_DTYPE_COUNT when the message names none */
-    bool has_device, descending;
-    uint32_t device;    /* index in stats order */
-    uint64_t n, bins;
-    uint64_t value;     /* fill: element bits, zero-extended, already of the element type */
-    double lo, hi;
-    uint32_t buffers;   /* inputs then outputs, as the op's shape says; always complete after decoding */
+    bool has_device;
+    uint32_t device;     /* index in stats order */
+    struct gm_args args; /* complete and good after decoding */
+    uint32_t buffers;    /* inputs then outputs, as the op's shape says; always complete after decoding */
     struct gm_wire_buffer buffer[GM_BUFFERS_MAX];
 };
 
@@ -215,6 +212,18 @@ const char *gm_dtype_name(uint32_t dtype); /* NULL for none */
 const char *gm_shape_name(uint32_t shape);
 int gm_op_by_name(const char *name, size_t size); /* -1: none */
 int gm_dtype_by_name(const char *name, size_t size);
+
+/* What is wrong with arguments, in words. Returns the error. */
+int gm_complaint_problem(struct gm_problem *problem, uint32_t complaint);
+/* An argument's name, its gm_arg_type and gm_arg_place, and what it means. */
+const char *gm_arg_name(uint32_t arg);
+uint32_t gm_arg_type(uint32_t arg);
+uint32_t gm_arg_place(uint32_t arg);
+const char *gm_arg_help(uint32_t arg);
+const char *gm_compare_name(uint32_t compare); /* NULL for none */
+int gm_compare_by_name(const char *name, size_t size); /* -1: none */
+/* The name of a buffer in errors: "in[0]", "out[1]" of an op; and with the name of a member behind it. */
+void gm_buffer_name(const struct gm_op_row *row, uint32_t i, const char *member, char name[GM_FIELD_BYTES_MAX]);
 
 /* Fills a problem: printf form. Returns code. */
 int gm_problem_set(struct gm_problem *problem, int code, const char *field, const char *format, ...)

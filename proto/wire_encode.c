@@ -3,6 +3,7 @@
  * Encodes messages with msgpack-c's packer into memory of the caller. Any thread; bounded by the capacity of the
  * output, and what does not fit sets a flag and writes nothing more.
  */
+#include "args.h"
 #include "wire_cursor.h"
 
 #include <msgpack/pack.h>
@@ -164,36 +165,68 @@ static void put_buffer(struct gm_wire_out *out, const struct gm_wire_buffer *buf
     }
 }
 
+static bool is_set(uint32_t arg, const struct gm_args *args)
+{
+    if (arg == GM_A_high)
+        return args->count == GM_COMPARE_between || args->count == GM_COMPARE_outside;
+    return gm_arg_type(arg) != GM_ARG_FLAG || (args->flags & gm_place_flag(gm_arg_place(arg))) != 0;
+}
+
+static void put_arg(struct gm_wire_out *out, uint32_t arg, const struct gm_args *args)
+{
+    const uint32_t place = gm_arg_place(arg);
+    const uint64_t bits = place == GM_AT_COUNT ? args->count : place == GM_AT_COUNT2 ? args->count2
+                          : place <= GM_AT_VALUE3 ? args->value[place - GM_AT_VALUE0] : 0;
+    gm_wire_put_str(out, gm_arg_name(arg));
+    switch (gm_arg_type(arg)) {
+    case GM_ARG_ELEMENT:
+        gm_wire_put_scalar(out, args->dtype, bits);
+        break;
+    case GM_ARG_F64:
+        gm_wire_put_f64(out, gm_f64_of(bits));
+        break;
+    case GM_ARG_FLAG:
+        gm_wire_put_bool(out, true);
+        break;
+    case GM_ARG_TYPE:
+        gm_wire_put_str(out, gm_dtype_name(args->type2));
+        break;
+    case GM_ARG_COMPARE:
+        gm_wire_put_str(out, gm_compare_name(args->count));
+        break;
+    default:
+        gm_wire_put_u64(out, bits);
+        break;
+    }
+}
+
+static void put_args(struct gm_wire_out *out, const struct gm_op_row *row, const struct gm_args *args)
+{
+    put_key_str(out, "dtype", gm_dtype_name(args->dtype));
+    put_key_u64(out, "n", args->n);
+    for (uint32_t arg = 0; arg < GM_ARGS; arg++)
+        if (gm_args_takes(row, arg) && is_set(arg, args))
+            put_arg(out, arg, args);
+}
+
+static uint32_t keys_of(const struct gm_op_row *row, const struct gm_args *args)
+{
+    uint32_t keys = 2u; /* dtype, n */
+    for (uint32_t arg = 0; arg < GM_ARGS; arg++)
+        keys += gm_args_takes(row, arg) && is_set(arg, args);
+    return row->types != GM_NO_TYPES ? keys : 0u;
+}
+
 static void put_submit(struct gm_wire_out *out, const struct gm_wire_submit *submit)
 {
     const struct gm_op_row row = gm_op_row(submit->op);
-    const bool typed = row.types != GM_NO_TYPES;
-    const bool fill = row.shape == GM_SHAPE_FILL, histogram = row.shape == GM_SHAPE_HISTOGRAM;
 
-    gm_wire_put_map(out, 1u + submit->has_device + 2u * typed + submit->descending + fill + 3u * histogram +
-                             (row.inputs > 0) + (row.outputs > 0));
+    gm_wire_put_map(out, 1u + submit->has_device + keys_of(&row, &submit->args) + (row.inputs > 0) + (row.outputs > 0));
     put_key_str(out, "op", gm_op_name(submit->op));
     if (submit->has_device)
         put_key_u64(out, "device", submit->device);
-    if (typed) {
-        put_key_str(out, "dtype", gm_dtype_name(submit->dtype));
-        put_key_u64(out, "n", submit->n);
-    }
-    if (submit->descending) {
-        gm_wire_put_str(out, "descending");
-        gm_wire_put_bool(out, true);
-    }
-    if (fill) {
-        gm_wire_put_str(out, "value");
-        gm_wire_put_scalar(out, submit->dtype, submit->value);
-    }
-    if (histogram) {
-        put_key_u64(out, "bins", submit->bins);
-        gm_wire_put_str(out, "lo");
-        gm_wire_put_f64(out, submit->lo);
-        gm_wire_put_str(out, "hi");
-        gm_wire_put_f64(out, submit->hi);
-    }
+    if (row.types != GM_NO_TYPES)
+        put_args(out, &row, &submit->args);
     if (row.inputs > 0) {
         gm_wire_put_str(out, "in");
         gm_wire_put_array(out, row.inputs);
@@ -302,10 +335,13 @@ static int check_encodable(const struct gm_wire_request *request)
     const struct gm_op_row row = gm_op_row(request->u.submit.op);
     if (!row.known)
         return GM_EOP;
-    if (row.types != GM_NO_TYPES &&
-        (request->u.submit.dtype >= GM_DTYPE_COUNT || (row.types >> request->u.submit.dtype & 1u) == 0))
+    const struct gm_args *const args = &request->u.submit.args;
+    if (row.types != GM_NO_TYPES && (args->dtype >= GM_DTYPE_COUNT || (row.types >> args->dtype & 1u) == 0))
         return GM_EDTYPE;
-    return GM_OK;
+    if ((row.places >> GM_AT_TYPE2 & 1u) != 0 &&
+        (args->type2 >= GM_DTYPE_COUNT || (row.types2 >> args->type2 & 1u) == 0))
+        return GM_EDTYPE;
+    return gm_args_takes(&row, GM_A_compare) && args->count >= GM_COMPARE_COUNT ? GM_EINVAL : GM_OK;
 }
 
 int gm_wire_encode_request(struct gm_wire_out *out, const struct gm_wire_request *request)

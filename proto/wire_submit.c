@@ -3,23 +3,19 @@
  * params of submit, validated against the op table: which keys the op takes, its types, sizes and buffers. What needs
  * the session (does the arena exist, does the buffer end inside it) is the daemon's. Any thread; bounded by the scan.
  */
+#include "args.h"
 #include "wire_cursor.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
+/* The keys that many ops take; behind them, the arguments of ops.def. */
 #define SUBMIT_KEYS(K)                                                                                      \
     K(op)                                                                                                   \
     K(device)                                                                                               \
     K(dtype)                                                                                                \
     K(n)                                                                                                    \
-    K(descending)                                                                                           \
-    K(value)                                                                                                \
-    K(bins)                                                                                                 \
-    K(lo)                                                                                                   \
-    K(hi)                                                                                                   \
     K(in)                                                                                                   \
     K(out)
 
@@ -27,34 +23,45 @@ enum submit_key {
 #define K(name) KEY_##name,
     SUBMIT_KEYS(K)
 #undef K
-    KEYS
+    KEY_ARGS,
+    KEYS = (int)KEY_ARGS + (int)GM_ARGS
 };
 static const char *const key_names[KEYS] = {
 #define K(name) #name,
     SUBMIT_KEYS(K)
 #undef K
+#define ARG(name, type, place, help) #name,
+#include "ops.def"
+#undef ARG
 };
+static_assert(KEYS <= 64, "a set of keys is a word");
 
 static_assert(GM_ELEMENTS_MAX <= UINT64_MAX / 8, "elements times their size cannot overflow");
 static_assert((uint64_t)GM_HIST_BINS_MAX * 8 <= GM_ARENA_BYTES_MAX, "and neither can bins");
 
-/* The keys an op takes; all but device and descending must be there. */
-static uint32_t keys_of(const struct gm_op_row *row)
+static uint64_t bit(uint32_t key)
 {
-    uint32_t keys = 1u << KEY_op | 1u << KEY_device;
+    return UINT64_C(1) << key;
+}
+
+/* The keys an op takes. */
+static uint64_t keys_of(const struct gm_op_row *row)
+{
+    uint64_t keys = bit(KEY_op) | bit(KEY_device) | (uint64_t)row->args << KEY_ARGS;
     if (row->types != GM_NO_TYPES)
-        keys |= 1u << KEY_dtype | 1u << KEY_n;
-    if (row->work == GM_WORK_SORT)
-        keys |= 1u << KEY_descending;
-    if (row->shape == GM_SHAPE_FILL)
-        keys |= 1u << KEY_value;
-    if (row->shape == GM_SHAPE_HISTOGRAM)
-        keys |= 1u << KEY_bins | 1u << KEY_lo | 1u << KEY_hi;
+        keys |= bit(KEY_dtype) | bit(KEY_n);
     if (row->inputs > 0)
-        keys |= 1u << KEY_in;
+        keys |= bit(KEY_in);
     if (row->outputs > 0)
-        keys |= 1u << KEY_out;
+        keys |= bit(KEY_out);
     return keys;
+}
+
+/* Those that may be left out: then they are zero. */
+static bool is_optional(uint32_t key)
+{
+    return key == KEY_device || key == KEY_ARGS + GM_A_high ||
+           (key >= KEY_ARGS && gm_arg_type(key - KEY_ARGS) == GM_ARG_FLAG);
 }
 
 static int decode_op(const struct gm_map *map, uint32_t *op, struct gm_problem *problem)
@@ -84,88 +91,129 @@ static int decode_op(const struct gm_map *map, uint32_t *op, struct gm_problem *
 
 static int check_keys(const struct gm_map *map, uint32_t op, const struct gm_op_row *row, struct gm_problem *problem)
 {
-    const uint32_t taken = keys_of(row);
+    const uint64_t taken = keys_of(row);
     for (uint32_t key = 0; key < KEYS; key++) {
         if (gm_map_has(map, key) && (taken >> key & 1u) == 0)
             return gm_problem_set(problem, GM_EINVAL, key_names[key], "%s takes no %s", gm_op_name(op),
                                   key_names[key]);
-        if (!gm_map_has(map, key) && (taken >> key & 1u) != 0 && key != KEY_device && key != KEY_descending)
+        if (!gm_map_has(map, key) && (taken >> key & 1u) != 0 && !is_optional(key))
             return gm_problem_set(problem, GM_EINVAL, key_names[key], "%s needs %s", gm_op_name(op), key_names[key]);
     }
     return GM_OK;
 }
 
-static int decode_dtype(const struct gm_map *map, const struct gm_op_row *row, struct gm_wire_submit *submit,
-                        struct gm_problem *problem)
+/* The name of a type, one of these. */
+static int decode_type(const struct gm_map *map, uint32_t key, uint32_t op, uint32_t types, uint8_t *dtype,
+                       struct gm_problem *problem)
 {
     struct gm_item item;
     char name[GM_NAME_BYTES_MAX];
-    const int rc = gm_map_item(map, KEY_dtype, GM_ITEM_STR, &item, problem);
+    const int rc = gm_map_item(map, key, GM_ITEM_STR, &item, problem);
     if (rc != GM_OK)
         return rc;
     const int found = gm_dtype_by_name((const char *)item.bytes, item.u);
     if (found < 0) {
         gm_printable(name, sizeof name, item.bytes, item.u);
-        return gm_problem_set(problem, GM_EDTYPE, "dtype", "unknown dtype \"%s\"", name);
+        return gm_problem_set(problem, GM_EDTYPE, key_names[key], "unknown dtype \"%s\"", name);
     }
-    if ((row->types >> found & 1u) == 0)
-        return gm_problem_set(problem, GM_EDTYPE, "dtype", "%s does not take %s", gm_op_name(submit->op),
+    if ((types >> found & 1u) == 0)
+        return gm_problem_set(problem, GM_EDTYPE, key_names[key], "%s does not take %s", gm_op_name(op),
                               gm_dtype_name((uint32_t)found));
-    submit->dtype = (uint32_t)found;
+    *dtype = (uint8_t)found;
     return GM_OK;
 }
 
-static int decode_n(const struct gm_map *map, struct gm_wire_submit *submit, struct gm_problem *problem)
-{
-    const int rc = gm_map_u64(map, KEY_n, &submit->n, problem);
-    if (rc != GM_OK)
-        return rc;
-    if (submit->n > GM_ELEMENTS_MAX)
-        return gm_problem_set(problem, GM_ESIZE, "n", "n is more than %" PRIu64, GM_ELEMENTS_MAX);
-    return GM_OK;
-}
-
-static int decode_value(const struct gm_map *map, struct gm_wire_submit *submit, struct gm_problem *problem)
-{
-    struct gm_cursor c = map->values[KEY_value];
-    struct gm_item item;
-    double ignored;
-    if (!gm_cursor_next(&c, &item) || !gm_scalar_f64(&item, &ignored))
-        return gm_map_problem(map, KEY_value, GM_EINVAL, "must be a number", problem);
-    if (!gm_scalar_bits(&item, submit->dtype, &submit->value))
-        return gm_problem_set(problem, GM_EINVAL, "value", "value is not representable as %s",
-                              gm_dtype_name(submit->dtype));
-    return GM_OK;
-}
-
-static int decode_edge(const struct gm_map *map, uint32_t key, double *edge, struct gm_problem *problem)
+/* A number as bits of an element, or of an f64. */
+static int decode_number(const struct gm_map *map, uint32_t key, bool is_element, uint32_t dtype, uint64_t *bits,
+                         struct gm_problem *problem)
 {
     struct gm_cursor c = map->values[key];
     struct gm_item item;
-    if (!gm_cursor_next(&c, &item) || !gm_scalar_f64(&item, edge))
+    double number;
+    if (!gm_cursor_next(&c, &item) || !gm_scalar_f64(&item, &number))
         return gm_map_problem(map, key, GM_EINVAL, "must be a number", problem);
-    if (!isfinite(*edge))
-        return gm_map_problem(map, key, GM_EINVAL, "must be finite", problem);
+    if (!is_element)
+        memcpy(bits, &number, sizeof number);
+    else if (!gm_scalar_bits(&item, dtype, bits))
+        return gm_problem_set(problem, GM_EINVAL, key_names[key], "%s is not representable as %s", key_names[key],
+                              gm_dtype_name(dtype));
     return GM_OK;
 }
 
-static int decode_bins(const struct gm_map *map, struct gm_wire_submit *submit, struct gm_problem *problem)
+static int decode_count(const struct gm_map *map, uint32_t key, uint64_t most, uint64_t *count,
+                        struct gm_problem *problem)
 {
-    int rc = gm_map_u64(map, KEY_bins, &submit->bins, problem);
+    const int rc = gm_map_u64(map, key, count, problem);
+    if (rc == GM_OK && *count > most)
+        return gm_problem_set(problem, GM_ESIZE, key_names[key], "%s is more than %" PRIu64, key_names[key], most);
+    return rc;
+}
+
+static int decode_compare(const struct gm_map *map, uint32_t key, uint64_t *compare, struct gm_problem *problem)
+{
+    struct gm_item item;
+    char name[GM_NAME_BYTES_MAX];
+    const int rc = gm_map_item(map, key, GM_ITEM_STR, &item, problem);
     if (rc != GM_OK)
         return rc;
-    if (submit->bins < 1 || submit->bins > GM_HIST_BINS_MAX)
-        return gm_problem_set(problem, GM_ESIZE, "bins", "bins must be 1 to %u", GM_HIST_BINS_MAX);
-    rc = decode_edge(map, KEY_lo, &submit->lo, problem);
-    if (rc == GM_OK)
-        rc = decode_edge(map, KEY_hi, &submit->hi, problem);
-    if (rc != GM_OK)
-        return rc;
-    if (!(submit->lo < submit->hi))
-        return gm_problem_set(problem, GM_EINVAL, "hi", "hi must be more than lo");
-    if (!isfinite(submit->hi - submit->lo))
-        return gm_problem_set(problem, GM_EINVAL, "hi", "hi - lo must be finite");
+    const int found = gm_compare_by_name((const char *)item.bytes, item.u);
+    if (found < 0) {
+        gm_printable(name, sizeof name, item.bytes, item.u);
+        return gm_problem_set(problem, GM_EINVAL, key_names[key], "unknown comparison \"%s\"", name);
+    }
+    *compare = (uint64_t)found;
     return GM_OK;
+}
+
+static int decode_flag(const struct gm_map *map, uint32_t key, uint8_t flag, uint8_t *flags,
+                       struct gm_problem *problem)
+{
+    bool set = false;
+    const int rc = gm_map_bool(map, key, &set, problem);
+    *flags |= set ? flag : 0u;
+    return rc;
+}
+
+/* One argument to its place. */
+static int decode_arg(const struct gm_map *map, uint32_t arg, const struct gm_op_row *row,
+                      struct gm_wire_submit *submit, struct gm_problem *problem)
+{
+    const uint32_t key = KEY_ARGS + arg, type = gm_arg_type(arg), place = gm_arg_place(arg);
+    struct gm_args *const args = &submit->args;
+    uint64_t number = 0;
+    int rc;
+
+    if (type == GM_ARG_FLAG)
+        return decode_flag(map, key, gm_place_flag(place), &args->flags, problem);
+    if (type == GM_ARG_TYPE)
+        return decode_type(map, key, submit->op, row->types2, &args->type2, problem);
+    if (type == GM_ARG_COMPARE)
+        rc = decode_compare(map, key, &number, problem);
+    else if (type == GM_ARG_ELEMENT || type == GM_ARG_F64)
+        rc = decode_number(map, key, type == GM_ARG_ELEMENT, args->dtype, &number, problem);
+    else
+        rc = decode_count(map, key, type == GM_ARG_COUNT ? GM_ARG_COUNT_MAX : GM_ELEMENTS_MAX, &number, problem);
+    if (place == GM_AT_COUNT)
+        args->count = (uint32_t)number;
+    else if (place == GM_AT_COUNT2)
+        args->count2 = (uint32_t)number;
+    else
+        args->value[place - GM_AT_VALUE0] = number;
+    return rc;
+}
+
+static int decode_args(const struct gm_map *map, const struct gm_op_row *row, struct gm_wire_submit *submit,
+                       struct gm_problem *problem)
+{
+    int rc = gm_map_u64(map, KEY_n, &submit->args.n, problem);
+    for (uint32_t arg = 0; arg < GM_ARGS && rc == GM_OK; arg++)
+        if (gm_map_has(map, KEY_ARGS + arg))
+            rc = decode_arg(map, arg, row, submit, problem);
+    const enum gm_complaint complaint = rc == GM_OK ? gm_args_check(row, &submit->args) : GM_COMPLAINT_NONE;
+    /* That there is nothing to reduce is the job's failure, as for every other client. */
+    if (complaint != GM_COMPLAINT_NONE && complaint != GM_COMPLAINT_EMPTY)
+        return gm_complaint_problem(problem, complaint);
+    return rc;
 }
 
 /* What a buffer must hold, and what errors call it. */
@@ -173,9 +221,6 @@ struct need {
     const char *name;
     uint64_t bytes, align;
 };
-static const char *const input_names[] = {"in[0]", "in[1]", "in[2]"};
-static const char *const output_names[] = {"out[0]", "out[1]", "out[2]"};
-static_assert(sizeof input_names / sizeof input_names[0] == GM_BUFFERS_MAX, "a name for every buffer");
 
 static int decode_place(struct gm_cursor *c, const struct need *need, struct gm_wire_buffer *buffer,
                         struct gm_problem *problem)
@@ -225,14 +270,12 @@ static int decode_buffer(struct gm_cursor *c, const struct need *need, bool is_i
     return GM_OK;
 }
 
-static int decode_buffers(const struct gm_map *map, uint32_t key, uint32_t count, struct gm_wire_submit *submit,
-                          struct gm_problem *problem)
+static int decode_buffers(const struct gm_map *map, uint32_t key, uint32_t count, const struct gm_op_row *row,
+                          struct gm_wire_submit *submit, struct gm_problem *problem)
 {
-    const struct gm_op_row row = gm_op_row(submit->op);
-    const bool is_input = key == KEY_in;
     struct gm_cursor c = map->values[key];
     struct gm_item head;
-    char text[GM_NAME_BYTES_MAX];
+    char text[GM_NAME_BYTES_MAX], name[GM_FIELD_BYTES_MAX];
 
     int rc = gm_map_item(map, key, GM_ITEM_ARRAY, &head, problem);
     if (rc != GM_OK)
@@ -241,16 +284,14 @@ static int decode_buffers(const struct gm_map *map, uint32_t key, uint32_t count
         snprintf(text, sizeof text, "must have %u buffer%s", count, count == 1 ? "" : "s");
         return gm_map_problem(map, key, GM_EINVAL, text, problem);
     }
-    struct need need = {NULL, submit->n * gm_dtype_bytes(submit->dtype), gm_dtype_bytes(submit->dtype)};
-    if (!is_input && row.shape == GM_SHAPE_HISTOGRAM)
-        need.align = sizeof(uint64_t);
-    if (!is_input)
-        need.bytes = gm_output_bytes(row.shape, submit->n, submit->bins, submit->dtype);
     if (!gm_cursor_next(&c, &head))
         return gm_map_problem(map, key, GM_EPROTO, "is cut", problem);
     for (uint32_t i = 0; i < count && rc == GM_OK; i++) {
-        need.name = is_input ? input_names[i] : output_names[i];
-        rc = decode_buffer(&c, &need, is_input, &submit->buffer[submit->buffers], problem);
+        const uint32_t at = submit->buffers;
+        const struct need need = {name, gm_buffer_bytes(row, at, &submit->args),
+                                  gm_buffer_element(row, at, &submit->args)};
+        gm_buffer_name(row, at, "", name);
+        rc = decode_buffer(&c, &need, key == KEY_in, &submit->buffer[at], problem);
         submit->buffers++;
     }
     return rc;
@@ -263,7 +304,6 @@ int gm_decode_submit(struct gm_cursor *cursor, struct gm_wire_submit *submit, st
     struct gm_op_row row;
 
     memset(submit, 0, sizeof *submit);
-    submit->dtype = GM_DTYPE_COUNT;
     int rc = gm_map_read(&map, cursor, problem);
     if (rc == GM_OK)
         rc = decode_op(&map, &submit->op, problem);
@@ -274,18 +314,12 @@ int gm_decode_submit(struct gm_cursor *cursor, struct gm_wire_submit *submit, st
     if (rc == GM_OK)
         rc = gm_map_device(&map, KEY_device, &submit->has_device, &submit->device, problem);
     if (rc == GM_OK && row.types != GM_NO_TYPES)
-        rc = decode_dtype(&map, &row, submit, problem);
+        rc = decode_type(&map, KEY_dtype, submit->op, row.types, &submit->args.dtype, problem);
     if (rc == GM_OK && row.types != GM_NO_TYPES)
-        rc = decode_n(&map, submit, problem);
-    if (rc == GM_OK && gm_map_has(&map, KEY_descending))
-        rc = gm_map_bool(&map, KEY_descending, &submit->descending, problem);
-    if (rc == GM_OK && row.shape == GM_SHAPE_FILL)
-        rc = decode_value(&map, submit, problem);
-    if (rc == GM_OK && row.shape == GM_SHAPE_HISTOGRAM)
-        rc = decode_bins(&map, submit, problem);
+        rc = decode_args(&map, &row, submit, problem);
     if (rc == GM_OK && row.inputs > 0)
-        rc = decode_buffers(&map, KEY_in, row.inputs, submit, problem);
+        rc = decode_buffers(&map, KEY_in, row.inputs, &row, submit, problem);
     if (rc == GM_OK && row.outputs > 0)
-        rc = decode_buffers(&map, KEY_out, row.outputs, submit, problem);
+        rc = decode_buffers(&map, KEY_out, row.outputs, &row, submit, problem);
     return rc;
 }

@@ -7,19 +7,10 @@
 #ifndef GM_CORE_CHECK_H
 #define GM_CORE_CHECK_H
 
+#include "args.h"
 #include "core.h"
 #include "plan.h"
 #include "poll.h"
-
-GM_HD double gm_f64_from_bits(uint64_t bits)
-{
-    union {
-        uint64_t u;
-        double f;
-    } x;
-    x.u = bits;
-    return x.f;
-}
 
 /* One buffer: where it is, or why not. */
 GM_DEV int32_t gm_check_buffer(const struct gm_disp *d, bool lane0, uint32_t session, uint32_t handle, uint64_t offset,
@@ -65,22 +56,18 @@ GM_DEV struct gm_words gm_poll_words(const struct gm_disp *d, uint32_t k)
     return words;
 }
 
-/* Words that mean nothing for this op are zero, so that they can mean something one day. */
+/* Words of buffers that the op does not have are zero, so that they can mean something one day. */
 GM_DEV bool gm_check_unused(const struct gm_op_row *row, bool lane0, const struct gm_words *head,
                             const struct gm_words *wide)
 {
     const uint32_t buffers = row->inputs + row->outputs;
-    uint32_t used = head->w[GM_W_ZERO] | (lane0 ? 0 : head->w[GM_W_SESSION]);
+    uint32_t used = lane0 ? 0 : head->w[GM_W_SESSION];
     if (buffers < 1u)
         used |= head->w[GM_W_ARENA0] | head->w[GM_W_OFFSET0] | head->w[GM_W_OFFSET0 + 1];
     if (buffers < 2u)
         used |= head->w[GM_W_ARENA1] | head->w[GM_W_OFFSET1] | head->w[GM_W_OFFSET1 + 1];
     if (buffers < 3u)
         used |= wide->w[GM_W_ARENA2 - 12u] | wide->w[GM_W_OFFSET2 - 12u] | wide->w[GM_W_OFFSET2 + 1u - 12u];
-    if (row->shape != GM_SHAPE_HISTOGRAM)
-        used |= wide->w[GM_W_VALUE1 - 12u] | wide->w[GM_W_VALUE1 + 1u - 12u];
-    for (uint32_t i = GM_W_SPARE; i < GM_DESC_WORDS; i++)
-        used |= wide->w[i - 12u];
     return used == 0;
 }
 
@@ -93,33 +80,64 @@ GM_DEV bool gm_check_nothing(bool lane0, const struct gm_words *head)
     return used == 0;
 }
 
-/* Sizes and scalar arguments. */
-GM_DEV int32_t gm_check_arguments(const struct gm_op_row *row, const struct gm_job *job)
+/* The arguments, as the descriptor has them. */
+GM_DEV struct gm_args gm_check_args(const struct gm_words *head, const struct gm_words *wide)
 {
-    if (job->dtype >= 32u || !(row->types >> job->dtype & 1u))
-        return GM_EDTYPE;
-    if (job->n > GM_ELEMENTS_MAX)
-        return GM_ESIZE;
-    if (job->bins != 0 && row->shape != GM_SHAPE_HISTOGRAM)
-        return GM_EINVAL;
-    if ((job->flags & GM_FLAG_DESCENDING) && row->work != GM_WORK_SORT)
-        return GM_EINVAL;
-    if (row->work == GM_WORK_REDUCE && row->result == GM_RESULT_SAME && job->n == 0)
-        return GM_EEMPTY;
-    if (row->shape == GM_SHAPE_HISTOGRAM) {
-        const double lo = gm_f64_from_bits(job->value[0]), hi = gm_f64_from_bits(job->value[1]);
-        if (job->bins == 0 || job->bins > GM_HIST_BINS_MAX)
-            return GM_ESIZE;
-        if (!(lo < hi) || !(hi - lo <= 1.7976931348623157e308)) /* also refuses NaN and infinities */
-            return GM_EINVAL;
-    }
-    return GM_OK;
+    struct gm_args a;
+    a.n = gm_desc_get64(head->w, GM_W_N);
+    a.value[0] = gm_desc_get64(wide->w, GM_W_VALUE0 - 12u);
+    a.value[1] = gm_desc_get64(wide->w, GM_W_VALUE1 - 12u);
+    a.value[2] = gm_desc_get64(wide->w, GM_W_VALUE2 - 12u);
+    a.value[3] = gm_desc_get64(wide->w, GM_W_VALUE3 - 12u);
+    a.count = head->w[GM_W_COUNT];
+    a.count2 = head->w[GM_W_MORE] & 0xffffffu;
+    a.dtype = (uint8_t)(head->w[GM_W_OP] >> 16);
+    a.type2 = (uint8_t)(head->w[GM_W_MORE] >> 24);
+    a.flags = (uint8_t)(head->w[GM_W_OP] >> 24);
+    return a;
 }
 
-/* Input and output may be the same buffer or apart, nothing between. */
-GM_DEV bool gm_check_overlap(uint64_t a, uint64_t a_bytes, uint64_t b, uint64_t b_bytes)
+/* Outputs overlap neither each other nor an input; but where the op says so, an output may be an input, whole. */
+GM_DEV bool gm_check_apart(const struct gm_op_row *row, const struct gm_job *job, const uint64_t *bytes)
 {
-    return a_bytes != 0 && b_bytes != 0 && a != b && a < b + b_bytes && b < a + a_bytes;
+    bool apart = true;
+    GM_UNROLL
+    for (uint32_t j = 1; j < GM_BUFFERS_MAX; j++) {
+        GM_UNROLL
+        for (uint32_t i = 0; i < j; i++) {
+            const uint64_t a = job->address[i], b = job->address[j];
+            const bool looked = j >= row->inputs && j < (uint32_t)row->inputs + row->outputs && bytes[i] && bytes[j];
+            const bool same = a == b && i < row->inputs && row->alias == GM_ALIAS_SAME;
+            apart = apart && !(looked && !same && a < b + bytes[j] && b < a + bytes[i]);
+        }
+    }
+    return apart;
+}
+
+/* Buffers, one after the other, by constants, so that the addresses stay in registers. */
+GM_DEV int32_t gm_check_buffers(const struct gm_disp *d, const struct gm_op_row *row, bool lane0, uint32_t session,
+                                const struct gm_words *head, const struct gm_words *wide, const struct gm_args *args,
+                                struct gm_job *job)
+{
+    const uint32_t buffers = row->inputs + row->outputs;
+    uint64_t bytes[GM_BUFFERS_MAX] = {0};
+    int32_t status = GM_OK;
+    GM_UNROLL
+    for (uint32_t i = 0; i < GM_BUFFERS_MAX; i++) {
+        if (i >= buffers || status != GM_OK)
+            continue;
+        const uint32_t handle =
+            i == 0 ? head->w[GM_W_ARENA0] : i == 1 ? head->w[GM_W_ARENA1] : wide->w[GM_W_ARENA2 - 12u];
+        const uint64_t offset = i == 0   ? gm_desc_get64(head->w, GM_W_OFFSET0)
+                                : i == 1 ? gm_desc_get64(head->w, GM_W_OFFSET1)
+                                         : gm_desc_get64(wide->w, GM_W_OFFSET2 - 12u);
+        bytes[i] = gm_buffer_bytes(row, i, args);
+        status = gm_check_buffer(d, lane0, session, handle, offset, bytes[i], gm_buffer_element(row, i, args),
+                                 i >= row->inputs, job, i);
+    }
+    if (status == GM_OK && row->outputs != 0 && !gm_check_apart(row, job, bytes))
+        return GM_EALIAS;
+    return status;
 }
 
 /* A descriptor into a job without its resources. wide: the words of its second half, or zeros when it has none or it is
@@ -142,12 +160,14 @@ GM_DEV int32_t gm_check(const struct gm_core *core, const struct gm_disp *d, uin
     job->pad = 0;
     job->position = position;
     job->completion = (uint64_t)(uintptr_t)&lane->cq[job->position & ((UINT64_C(1) << lane->slots_log2) - 1u)];
-    job->n = gm_desc_get64(head.w, GM_W_N);
-    job->bins = head.w[GM_W_COUNT];
-    job->marks = 0;
+    const struct gm_args args = gm_check_args(&head, &wide);
+    job->n = args.n;
+    job->bins = args.count2 != 0 ? args.count * args.count2 : args.count; /* all of them; the op divides */
+    job->type2 = args.type2;
+    job->marks = args.count2 != 0 || (args.value[2] | args.value[3]) != 0 ? GM_MARK_MORE : 0;
     job->start_ns = d->now_ns;
-    job->value[0] = gm_desc_get64(wide.w, GM_W_VALUE0 - 12u);
-    job->value[1] = gm_desc_get64(wide.w, GM_W_VALUE1 - 12u);
+    job->value[0] = args.value[0];
+    job->value[1] = args.value[1];
     GM_UNROLL
     for (uint32_t i = 0; i < GM_BUFFERS_MAX; i++)
         job->address[i] = 0;
@@ -158,34 +178,14 @@ GM_DEV int32_t gm_check(const struct gm_core *core, const struct gm_disp *d, uin
         job->workspace_bytes = plan->workspace;
         return !has_wide && gm_check_nothing(lane0, &head) ? GM_OK : GM_EINVAL;
     }
-    if ((job->flags & ~GM_FLAGS_KNOWN) || (row.wide != 0) != has_wide ||
-        !gm_check_unused(&row, lane0, &head, &wide))
+    if ((row.wide != 0) != has_wide || !gm_check_unused(&row, lane0, &head, &wide))
         return GM_EINVAL;
-    int32_t status = gm_check_arguments(&row, job);
+    const enum gm_complaint complaint = gm_args_check(&row, &args);
+    if (complaint != GM_COMPLAINT_NONE)
+        return gm_complaint_status(complaint);
+    const int32_t status = gm_check_buffers(d, &row, lane0, session, &head, &wide, &args, job);
     if (status != GM_OK)
         return status;
-    const uint32_t buffers = row.inputs + row.outputs, element = gm_dtype_bytes(job->dtype);
-    const uint64_t in_bytes = job->n * element, out_bytes = gm_output_bytes(row.shape, job->n, job->bins, job->dtype);
-    GM_UNROLL /* by constants, so that the addresses stay in registers */
-    for (uint32_t i = 0; i < GM_BUFFERS_MAX; i++) {
-        if (i >= buffers || status != GM_OK)
-            continue;
-        const uint32_t handle = i == 0 ? head.w[GM_W_ARENA0] : i == 1 ? head.w[GM_W_ARENA1] : wide.w[GM_W_ARENA2 - 12u];
-        const uint64_t offset = i == 0   ? gm_desc_get64(head.w, GM_W_OFFSET0)
-                                : i == 1 ? gm_desc_get64(head.w, GM_W_OFFSET1)
-                                         : gm_desc_get64(wide.w, GM_W_OFFSET2 - 12u);
-        const bool written = i >= row.inputs;
-        status = gm_check_buffer(d, lane0, session, handle, offset,
-                                 written ? out_bytes : in_bytes,
-                                 written && row.shape == GM_SHAPE_HISTOGRAM ? 8u : element, written, job, i);
-    }
-    if (status != GM_OK)
-        return status;
-    if (row.inputs && row.outputs) {
-        if (gm_check_overlap(job->address[0], in_bytes, job->address[1], out_bytes) ||
-            (row.shape == GM_SHAPE_HISTOGRAM && job->address[0] == job->address[1] && in_bytes && out_bytes))
-            return GM_EALIAS;
-    }
     *plan = gm_plan_job(job, &row, core->workers, core->host_shares);
     job->workspace_bytes = plan->workspace;
     if (plan->workspace > GM_ENTRY_SCRATCH && plan->workspace > core->workspace_bytes)

@@ -16,7 +16,8 @@ enum gm_mark {
     GM_MARK_HOST_OUT = 2, /* an output does: the completion needs a system fence */
     GM_MARK_OUT = 4,      /* there is an output buffer */
     GM_MARK_POOL = 8,     /* workspace comes from the pool and goes back to it */
-    GM_MARK_FINISH = 16   /* the op has something to do when a phase's shares are done */
+    GM_MARK_FINISH = 16,  /* the op has something to do when a phase's shares are done */
+    GM_MARK_MORE = 32     /* there are arguments beyond those in the job: in its entry */
 };
 
 /* A job as a worker sees it: one line, loaded by one warp in one access and used from a private copy. The fields from
@@ -35,7 +36,7 @@ struct __attribute__((aligned(16))) gm_job {
     uint32_t bins;
     uint16_t marks;
     uint8_t slots_log2, pad; /* pad: a word of gm_slot_word carries something there */
-    uint16_t phase, phases;
+    uint8_t phase, phases, type2, pad2;
     uint32_t shares;
     uint64_t tiles, tile_elements;
 };
@@ -52,11 +53,14 @@ struct gm_entry {
     uint32_t abort;     /* set once; every share looks at it between tiles */
     int32_t status;     /* first error that an op reported */
     uint32_t generation;
-    uint32_t pad[25];
+    uint32_t count2; /* the job's other arguments, if GM_MARK_MORE; else anything */
+    uint64_t more[2]; /* value[2] and value[3] of gm_args */
+    uint32_t pad[20];
 };
 static_assert(sizeof(struct gm_entry) == 256 && offsetof(struct gm_entry, arrived) == 128, "two lines");
 static_assert(offsetof(struct gm_entry, next_tile) == 136 && offsetof(struct gm_entry, abort) == 144 &&
-                  offsetof(struct gm_entry, status) == 148 && offsetof(struct gm_entry, generation) == 152,
+                  offsetof(struct gm_entry, status) == 148 && offsetof(struct gm_entry, generation) == 152 &&
+                  offsetof(struct gm_entry, count2) == 156 && offsetof(struct gm_entry, more) == 160,
               "gm_start_entry writes them in pairs");
 
 /* A slot of the ticket ring: see slot.h. */

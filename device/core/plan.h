@@ -79,11 +79,14 @@ GM_HD struct gm_plan gm_plan_job(struct gm_job *job, const struct gm_op_row *row
         if (job->shares > fit)
             job->shares = fit ? (uint32_t)fit : 1u;
         plan.workspace = job->shares * one;
+    } else if (row->work == GM_WORK_SCAN && job->tiles > 1) {
+        job->phases = 2;
+        plan.workspace = job->tiles * GM_PARTIAL_BYTES;
     } else if (row->work == GM_WORK_SORT && job->tiles > 1) {
         job->tile_elements = gm_plan_chunk(job->n, job->tile_elements / GM_SORT_GRANULES, most);
         job->tiles = gm_ceil_div(job->n, job->tile_elements);
         job->shares = job->tiles < most ? (uint32_t)job->tiles : most;
-        job->phases = (uint16_t)(2u * bytes * 8u / GM_RADIX_BITS);
+        job->phases = (uint8_t)(2u * bytes * 8u / GM_RADIX_BITS);
         plan.workspace = gm_sort_keys_offset(job->tiles) + job->n * bytes;
     }
     plan.widest = job->shares;

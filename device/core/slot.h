@@ -35,7 +35,7 @@ enum gm_slot_word {
     GM_S_POSITION = 1, /* and 2; in the first granule, so that it can be written again when the job is cancelled */
     GM_S_OP = 3,       /* as in gm_job: op, dtype, flags */
     GM_S_LANE = 4,     /* lane, entry */
-    GM_S_MARKS = 5,    /* marks, slots_log2, tiles */
+    GM_S_MARKS = 5,    /* marks, slots_log2; tiles | type2 << 1 */
     GM_S_N = 6,
     GM_S_ADDRESS = 7, /* to 12 */
     GM_S_VALUE = 13,  /* to 16 */
@@ -66,8 +66,9 @@ GM_DEV struct gm_slot *gm_slot_at(const struct gm_core *core, uint64_t ticket)
 /* Whether a job fits its slot. What it still needs an entry for is private to the dispatcher. */
 GM_HD bool gm_slot_fits(const struct gm_job *job)
 {
-    return job->shares == 1u && job->phases == 1u && job->tiles <= 1u && (job->marks & GM_MARK_HOST) == 0 &&
-           job->workspace_bytes <= GM_ENTRY_SCRATCH && (job->n | job->tile_elements) >> 32 == 0;
+    return job->shares == 1u && job->phases == 1u && job->tiles <= 1u &&
+           (job->marks & (GM_MARK_HOST | GM_MARK_MORE)) == 0 && job->workspace_bytes <= GM_ENTRY_SCRATCH &&
+           (job->n | job->tile_elements) >> 32 == 0;
 }
 
 GM_HD struct gm_granule gm_slot_pack(uint32_t lap, uint32_t a, uint32_t b, uint32_t c)
@@ -87,7 +88,8 @@ GM_HD struct gm_granule gm_slot_granule(const struct gm_job *job, uint32_t word,
     case 1:
         return gm_slot_pack(lap, job->op | (uint32_t)job->dtype << 16 | (uint32_t)job->flags << 24,
                             job->lane | (uint32_t)job->entry << 16,
-                            job->marks | (uint32_t)job->slots_log2 << 16 | (uint32_t)job->tiles << 24);
+                            job->marks | (uint32_t)job->slots_log2 << 16 |
+                                ((uint32_t)job->tiles | (uint32_t)job->type2 << 1) << 24);
     case 2:
         return gm_slot_pack(lap, gm_low(job->n), gm_low(job->address[0]), gm_high(job->address[0]));
     case 3:
@@ -156,18 +158,20 @@ struct gm_drawn {
     uint32_t word; /* the ticket */
 };
 
-/* A word of the job that lies in the slot, where it is no word of the slot. tiles: of the job. */
-GM_DEV uint32_t gm_drawn_other(const struct gm_core *core, uint32_t ticket_word, uint32_t source, uint32_t tiles)
+/* A word of the job that lies in the slot, where it is no word of the slot. byte: what lies above its marks. */
+GM_DEV uint32_t gm_drawn_other(const struct gm_core *core, uint32_t ticket_word, uint32_t source, uint32_t byte)
 {
     const uint64_t scratch = (uint64_t)(uintptr_t)core->scratch +
                              (uint64_t)gm_ticket_entry(ticket_word) * GM_ENTRY_SCRATCH;
     /* Selected, not branched to: on a GPU every SIMT lane has another source. */
-    uint32_t word = source == GM_S_ONE ? 1u : source == GM_S_PHASES ? 1u << 16 /* the first of one */ : 0u;
-    word = source == GM_S_TILES ? tiles : word;
+    uint32_t word = source == GM_S_ONE ? 1u : source == GM_S_PHASES ? 1u << 8 | byte >> 1 << 16 : 0u;
+    word = source == GM_S_TILES ? byte & 1u : word;
     word = source == GM_S_SCRATCH_LOW ? gm_low(scratch) : word;
     return source == GM_S_SCRATCH_HIGH ? gm_high(scratch) : word;
 }
-static_assert(offsetof(struct gm_job, phases) == offsetof(struct gm_job, phase) + 2u, "the half that GM_S_PHASES sets");
+static_assert(offsetof(struct gm_job, phases) == offsetof(struct gm_job, phase) + 1u &&
+                  offsetof(struct gm_job, type2) == offsetof(struct gm_job, phase) + 2u && GM_DTYPE_COUNT <= 128,
+              "the first of one phase, and the type: what GM_S_PHASES sets");
 
 #ifdef __CUDACC__
 /* Which words of gm_job a SIMT lane of a GPU writes from what it has of a slot: the first eight the words of their
@@ -217,11 +221,11 @@ GM_DEV struct gm_job gm_drawn_job(const struct gm_core *core, const struct gm_dr
         struct gm_job job;
         uint32_t word[GM_JOB_WORDS];
     } u;
-    const uint32_t tiles = drawn->g[GM_S_MARKS / 3u].w[GM_S_MARKS % 3u] >> 24;
+    const uint32_t byte = drawn->g[GM_S_MARKS / 3u].w[GM_S_MARKS % 3u] >> 24;
     for (uint32_t i = 0; i < GM_JOB_WORDS; i++) {
         const uint32_t source = gm_slot_source(i);
         u.word[i] = source < GM_SLOT_WORDS ? drawn->g[source / 3u].w[source % 3u]
-                                           : gm_drawn_other(core, drawn->word, source, tiles);
+                                           : gm_drawn_other(core, drawn->word, source, byte);
     }
     return u.job;
 }

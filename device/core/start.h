@@ -58,13 +58,23 @@ GM_DEV uint32_t gm_start_take(const struct gm_core *core, struct gm_disp *d, str
     return generation;
 }
 
-/* Fills the entry of a job whose tickets refer to it. One SIMT lane per job. */
-GM_DEV void gm_start_entry(struct gm_entry *entry, const struct gm_lane_row *lane, const struct gm_job *job,
-                           uint32_t generation)
+/* Fills the entry of a job whose tickets refer to it; k: the slot of the stage with its descriptor, where the
+ * arguments are that did not fit the job. One SIMT lane per job. */
+GM_DEV void gm_start_entry(const struct gm_disp *d, struct gm_entry *entry, const struct gm_lane_row *lane,
+                           const struct gm_job *job, uint32_t generation, uint32_t k)
 {
+    uint32_t count2 = 0;
     entry->job = *job;
+    if (job->marks & GM_MARK_MORE) {
+        const struct gm_words head = gm_poll_words(d, k), none = {{0}};
+        const bool wide = (head.w[GM_W_OP] >> 24 & GM_FLAG_WIDE) != 0;
+        const struct gm_words second = wide ? gm_poll_words(d, k + 1u) : none;
+        const struct gm_args args = gm_check_args(&head, &second);
+        count2 = args.count2;
+        gm_store_pair_gpu(entry->more, args.value[2], args.value[3]);
+    }
     gm_store_pair_gpu(&entry->arrived, 0, job->shares); /* arrived, next_tile */
-    gm_store_pair_gpu(&entry->abort, 0, generation);    /* abort, status; generation, pad */
+    gm_store_pair_gpu(&entry->abort, 0, generation | (uint64_t)count2 << 32); /* abort, status; generation, count2 */
     if (job->marks & GM_MARK_HOST)
         gm_journal_started(lane, job->position); /* ordered by the system fence of gm_start_publish */
 }
@@ -321,7 +331,7 @@ GM_DEV_CALL uint64_t gm_start_chunk(struct gm_disp *d, uint32_t lane_index, uint
         if (in_slot)
             gm_start_note(gm_entry_at(core, index), &job);
         else
-            gm_start_entry(gm_entry_at(core, index), lane, &job, generation);
+            gm_start_entry(d, gm_entry_at(core, index), lane, &job, generation, k);
     }
     const uint32_t starts = gm_ballot(start), started = gm_count_ones(starts);
     const uint32_t refused = gm_count_ones(refusals);
@@ -391,7 +401,7 @@ GM_DEV_CALL uint64_t gm_start_single(struct gm_disp *d, uint32_t lane_index)
     } else {
         if (first) {
             (void)gm_start_take(core, d, &job, index, pool_offset, v.want);
-            gm_start_entry(gm_entry_at(core, index), lane, &job, generation);
+            gm_start_entry(d, gm_entry_at(core, index), lane, &job, generation, 0);
         }
         gm_start_fence((job.marks & GM_MARK_HOST) != 0);
         gm_publish(core, base, generation, index, job.shares);

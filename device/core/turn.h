@@ -52,7 +52,7 @@ GM_DEV bool gm_message_next(const struct gm_core *core, struct gm_disp *d, uint3
         return false;
     if (next != 0) {
         struct gm_entry *entry = gm_entry_at(core, index);
-        entry->job.phase = (uint16_t)(entry->job.phase + 1u);
+        entry->job.phase = (uint8_t)(entry->job.phase + 1u);
         gm_store_relaxed_u64(&entry->next_tile, next);
     }
     gm_start_publish(core, d, next, index, next != 0 ? d->note[index].generation : 0u, NULL, false);

@@ -104,6 +104,20 @@ template <typename T> __device__ __forceinline__ T *gm_run_scratch(uint32_t offs
     return (T *)(gm_dynamic + offset);
 }
 
+/* Arguments that only some jobs have, and none that lies in its slot. */
+__device__ __forceinline__ uint64_t gm_run_value2(const struct gm_run *run)
+{
+    return gm_load_relaxed_u64(&run->entry->more[0]);
+}
+__device__ __forceinline__ uint64_t gm_run_value3(const struct gm_run *run)
+{
+    return gm_load_relaxed_u64(&run->entry->more[1]);
+}
+__device__ __forceinline__ uint32_t gm_run_count2(const struct gm_run *run)
+{
+    return gm_load_relaxed_u32(&run->entry->count2);
+}
+
 /* Reports an error from a share; the first one becomes the job's status. One thread. */
 __device__ __forceinline__ void gm_run_fail(struct gm_run *run, int32_t status)
 {

@@ -51,6 +51,11 @@ static inline void *gm_run_buffer(const struct gm_run *run, uint32_t i)
     return (void *)(uintptr_t)run->job->address[i];
 }
 
+/* Arguments that only some jobs have, and none that lies in its slot. */
+static inline uint64_t gm_run_value2(const struct gm_run *run) { return run->entry->more[0]; }
+static inline uint64_t gm_run_value3(const struct gm_run *run) { return run->entry->more[1]; }
+static inline uint32_t gm_run_count2(const struct gm_run *run) { return run->entry->count2; }
+
 /* Reports an error from a share; the first one becomes the job's status. */
 static inline void gm_run_fail(struct gm_run *run, int32_t status)
 {

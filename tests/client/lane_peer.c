@@ -128,7 +128,7 @@ static void serve_one(struct lane_peer *p, int fd, const struct gm_wire_request 
         break;
     case GM_METHOD_SUBMIT:
         if (p->serves_submits)
-            peer_put_done(&p->peer, request->id, request->u.submit.n);
+            peer_put_done(&p->peer, request->id, request->u.submit.args.n);
         count(&p->submits);
         break;
     case GM_METHOD_CANCEL:

@@ -180,7 +180,7 @@ static void serve_submit(struct peer *peer, const struct gm_wire_request *reques
 
     if (request->u.submit.op == GM_OP_sum) {
         done.result_dtype = GM_DTYPE_u64;
-        done.result = request->u.submit.n;
+        done.result = request->u.submit.args.n;
     }
     if (request->u.submit.op == GM_OP_copy) {
         done.out = request->u.submit.buffer[0].bytes;

@@ -34,7 +34,7 @@ static void serve_pieces(struct peer *peer, int fd)
 
     peer_hello(peer, fd);
     while (peer_next(peer, fd, &request)) {
-        peer_put_done(peer, request.id, request.u.submit.n);
+        peer_put_done(peer, request.id, request.u.submit.args.n);
         const size_t size = peer->out.size;
         for (size_t at = 0; at < size; at += piece) {
             const size_t n = size - at < piece ? size - at : piece;

@@ -188,7 +188,7 @@ static void serve_bunches(struct peer *peer, int fd)
         }
         while (count > 0) {
             count--;
-            peer_put_done(peer, requests[count].id, requests[count].u.submit.n);
+            peer_put_done(peer, requests[count].id, requests[count].u.submit.args.n);
         }
         peer_flush(peer, fd);
     }

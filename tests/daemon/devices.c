@@ -164,7 +164,8 @@ static void several_devices_share_the_work_and_one_death_is_not_the_others(void 
     client_call(c, &create, &response);
     assert_int_equal(gm_wire_result_u64(&response, "arena", &handle, &problem), GM_OK);
     struct gm_wire_request sum = request_of(GM_METHOD_SUBMIT);
-    sum.u.submit.op = GM_OP_sum, sum.u.submit.dtype = GM_DTYPE_f32, sum.u.submit.n = 10, sum.u.submit.buffers = 1;
+    sum.u.submit.op = GM_OP_sum, sum.u.submit.args.dtype = GM_DTYPE_f32, sum.u.submit.args.n = 10;
+    sum.u.submit.buffers = 1;
     sum.u.submit.buffer[0] = (struct gm_wire_buffer){.place = GM_PLACE_ARENA, .arena = (uint32_t)handle};
     client_call(c, &sum, &response);
     assert_int_equal(gm_wire_decode_done(&response, &done, &problem), GM_OK);

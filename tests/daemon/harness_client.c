@@ -120,14 +120,13 @@ struct gm_wire_request request_nop(void)
 {
     struct gm_wire_request request = request_of(GM_METHOD_SUBMIT);
     request.u.submit.op = GM_OP_nop;
-    request.u.submit.dtype = GM_DTYPE_COUNT;
     return request;
 }
 
 struct gm_wire_request request_sum(const float *values, uint64_t n)
 {
     struct gm_wire_request request = request_of(GM_METHOD_SUBMIT);
-    request.u.submit.op = GM_OP_sum, request.u.submit.dtype = GM_DTYPE_f32, request.u.submit.n = n;
+    request.u.submit.op = GM_OP_sum, request.u.submit.args.dtype = GM_DTYPE_f32, request.u.submit.args.n = n;
     request.u.submit.buffers = 1;
     request.u.submit.buffer[0] =
         (struct gm_wire_buffer){.place = GM_PLACE_INLINE, .bytes = (const uint8_t *)values, .size = n * sizeof *values};

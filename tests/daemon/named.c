@@ -270,7 +270,7 @@ static void names_of_a_user_are_bounded(void **state)
 static int copy(struct client *c, uint32_t in, uint32_t out, uint64_t offset, struct gm_wire_response *response)
 {
     struct gm_wire_request request = request_of(GM_METHOD_SUBMIT);
-    request.u.submit.op = GM_OP_copy, request.u.submit.dtype = GM_DTYPE_u32, request.u.submit.n = 64;
+    request.u.submit.op = GM_OP_copy, request.u.submit.args.dtype = GM_DTYPE_u32, request.u.submit.args.n = 64;
     request.u.submit.buffers = 2;
     request.u.submit.buffer[0] = (struct gm_wire_buffer){.place = GM_PLACE_ARENA, .arena = in};
     request.u.submit.buffer[1] = (struct gm_wire_buffer){.place = GM_PLACE_ARENA, .arena = out, .offset = offset};

@@ -183,7 +183,8 @@ static int sum_of(struct client *c, uint32_t arena, char *field)
 {
     struct gm_wire_request sum = request_of(GM_METHOD_SUBMIT);
     struct gm_wire_response response;
-    sum.u.submit.op = GM_OP_sum, sum.u.submit.dtype = GM_DTYPE_f32, sum.u.submit.n = 10, sum.u.submit.buffers = 1;
+    sum.u.submit.op = GM_OP_sum, sum.u.submit.args.dtype = GM_DTYPE_f32, sum.u.submit.args.n = 10;
+    sum.u.submit.buffers = 1;
     sum.u.submit.buffer[0] = (struct gm_wire_buffer){.place = GM_PLACE_ARENA, .arena = arena};
     client_call(c, &sum, &response);
     memcpy(field, response.problem.field, GM_FIELD_BYTES_MAX);

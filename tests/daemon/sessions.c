@@ -141,7 +141,7 @@ static void arenas_are_admitted_against_quota_and_budget(void **state)
 static struct gm_wire_request request_copy(uint32_t arena, uint64_t in, uint64_t out, uint64_t n)
 {
     struct gm_wire_request request = request_of(GM_METHOD_SUBMIT);
-    request.u.submit.op = GM_OP_copy, request.u.submit.dtype = GM_DTYPE_u32, request.u.submit.n = n;
+    request.u.submit.op = GM_OP_copy, request.u.submit.args.dtype = GM_DTYPE_u32, request.u.submit.args.n = n;
     request.u.submit.buffers = 2;
     request.u.submit.buffer[0] = (struct gm_wire_buffer){.place = GM_PLACE_ARENA, .arena = arena, .offset = in};
     request.u.submit.buffer[1] = (struct gm_wire_buffer){.place = GM_PLACE_ARENA, .arena = arena, .offset = out};

@@ -82,7 +82,8 @@ static void answered_jobs_are_counted_no_more(void **state)
     for (int i = 0; i < 5; i++) { /* with errors and without */
         struct gm_wire_request bad = request_of(GM_METHOD_SUBMIT);
         struct gm_wire_response r;
-        bad.u.submit.op = GM_OP_sum, bad.u.submit.dtype = GM_DTYPE_f32, bad.u.submit.n = 1, bad.u.submit.buffers = 1;
+        bad.u.submit.op = GM_OP_sum, bad.u.submit.args.dtype = GM_DTYPE_f32, bad.u.submit.args.n = 1;
+        bad.u.submit.buffers = 1;
         bad.u.submit.buffer[0] = (struct gm_wire_buffer){.place = GM_PLACE_ARENA, .arena = 1};
         client_send_nops(c, JOBS);
         assert_int_equal(client_receive_done(c, JOBS, 0), JOBS);

@@ -15,6 +15,7 @@
 
 #include <cmocka.h>
 
+#include "args.h"
 #include "wire.h"
 
 #define CANARY       0xa5
@@ -31,7 +32,7 @@ static void *memory(uint64_t bytes)
 
 void gm_seat_open(struct gm_seat *seat, struct gm_harness_lane *lane, uint64_t bytes, bool on_device)
 {
-    const uint64_t room = bytes + 2u * CANARY_BYTES + GM_ARENA_ALIGN;
+    const uint64_t room = bytes + 4u * CANARY_BYTES + GM_ARENA_ALIGN;
     const uint64_t table = GM_HIST_BINS_MAX * 8u + 2u * GM_ARENA_ALIGN, out = room < table ? table : room;
     memset(seat, 0, sizeof *seat);
     seat->lane = lane;
@@ -43,32 +44,28 @@ void gm_seat_open(struct gm_seat *seat, struct gm_harness_lane *lane, uint64_t b
     }
     seat->copy = memory(seat->in.bytes);
     seat->answer = memory(seat->out.bytes);
+    seat->slack = memory(seat->out.bytes * 4u); /* the narrowest floating-point element has two bytes */
 }
 
 void gm_seat_close(struct gm_seat *seat)
 {
     munmap(seat->copy, seat->in.bytes + 1u);
     munmap(seat->answer, seat->out.bytes + 1u);
+    munmap(seat->slack, seat->out.bytes * 4u + 1u);
 }
 
 static void describe(const struct gm_seat *seat, char *text, size_t size)
 {
     const struct gm_case *c = &seat->c;
     snprintf(text, size,
-             "%s %s n=%llu flags=%u bins=%u values=%016llx,%016llx align=%u,%u end=%d same=%d pattern=%d seed=%llu%s",
-             gm_op_name(c->op), gm_op_row(c->op).types ? gm_dtype_name(c->dtype) : "-", (unsigned long long)c->n,
-             c->flags, c->bins, (unsigned long long)c->value[0], (unsigned long long)c->value[1], c->align_in,
+             "%s %s %s n=%llu flags=%u counts=%u,%u values=%llx,%llx,%llx,%llx align=%u,%u end=%d same=%d pattern=%d "
+             "seed=%llu%s",
+             gm_op_name(c->op), gm_op_row(c->op).types ? gm_dtype_name(c->dtype) : "-", gm_dtype_name(c->type2),
+             (unsigned long long)c->n, c->flags, c->bins, c->count2, (unsigned long long)c->value[0],
+             (unsigned long long)c->value[1], (unsigned long long)c->value[2], (unsigned long long)c->value[3],
+             c->align_in,
              c->align_out, c->at_end, c->same_buffer, (int)c->pattern, (unsigned long long)c->seed,
              seat->device_in.bytes ? " (device)" : "");
-}
-
-static uint64_t place(const struct gm_harness_arena *arena, uint64_t bytes, uint32_t element, uint32_t align,
-                      bool at_end)
-{
-    const uint64_t shift = (uint64_t)align * element;
-    if (at_end)
-        return (arena->bytes - bytes - shift) / element * element;
-    return CANARY_BYTES + shift;
 }
 
 /* ---- more elements than one oracle gets through ---- */
@@ -98,17 +95,17 @@ static void count_in_parts(struct gm_seat *seat)
     const uint64_t element = gm_dtype_bytes(seat->c.dtype);
     for (uint32_t i = 0; i < p.count; i++) {
         p.job[i] = seat->expected;
-        p.job[i].in = seat->copy + part_begin(&p, i) * element;
+        p.job[i].in = seat->copy + seat->buffer[0].copy + part_begin(&p, i) * element;
         p.job[i].n = part_begin(&p, i + 1u) - part_begin(&p, i);
-        p.job[i].out = memory(seat->out_bytes);
+        p.job[i].out = memory(seat->buffer[1].bytes);
     }
     gm_crew_parallel(p.count, count_part, &p);
-    memset(seat->answer, 0, seat->out_bytes);
+    memset(seat->answer, 0, seat->buffer[1].bytes);
     for (uint32_t i = 0; i < p.count; i++) {
         for (uint32_t bin = 0; bin < seat->c.bins; bin++)
             ((uint64_t *)(void *)seat->answer)[bin] += ((const uint64_t *)p.job[i].out)[bin];
         seat->expected.result += p.job[i].result;
-        munmap(p.job[i].out, seat->out_bytes + 1u);
+        munmap(p.job[i].out, seat->buffer[1].bytes + 1u);
     }
 }
 
@@ -116,7 +113,7 @@ static void look_at_part(void *context, uint32_t index)
 {
     struct parts *p = context;
     const uint32_t *in = (const uint32_t *)(const void *)p->seat->copy;
-    const uint32_t *out = (const uint32_t *)(const void *)(p->seat->out.data + p->seat->out_offset);
+    const uint32_t *out = (const uint32_t *)(const void *)(p->seat->out.data + p->seat->buffer[1].offset);
     for (uint64_t i = part_begin(p, index); i < part_begin(p, index + 1u); i++) {
         uint64_t state_in = in[i], state_out = out[i];
         p->keys_in[index] += gm_random(&state_in);
@@ -163,38 +160,69 @@ static void run_oracle(struct gm_seat *seat)
     }
 }
 
+/* Buffers from first on, so many, into one arena: one behind the other, between canaries, the last at the end when so
+ * asked. */
+static void place(struct gm_seat *seat, const struct gm_harness_arena *arena, uint32_t first, uint32_t count,
+                  uint32_t align)
+{
+    const struct gm_op_row row = gm_op_row(seat->c.op);
+    const struct gm_args args = gm_case_args(&seat->c);
+    uint64_t at = 0, copy = 0;
+    for (uint32_t i = first; i < first + count; i++) {
+        struct gm_spot *p = &seat->buffer[i];
+        const uint64_t element = gm_buffer_element(&row, i, &args), shift = align * element;
+        p->bytes = gm_buffer_bytes(&row, i, &args);
+        p->copy = copy;
+        p->offset = (at + CANARY_BYTES + 255u) / 256u * 256u + shift;
+        if (seat->c.at_end && i + 1u == first + count)
+            p->offset = (arena->bytes - p->bytes - shift) / element * element;
+        assert_true(p->offset >= at + CANARY_BYTES && p->offset + p->bytes <= arena->bytes);
+        at = p->offset + p->bytes + CANARY_BYTES;
+        copy += (p->bytes + 255u) / 256u * 256u;
+    }
+}
+
 void gm_seat_place(struct gm_seat *seat, const struct gm_case *c)
 {
     const struct gm_op_row row = gm_op_row(c->op);
-    const uint32_t element = row.shape == GM_SHAPE_NONE ? 1u : gm_dtype_bytes(c->dtype);
-    const uint32_t out_element = row.shape == GM_SHAPE_HISTOGRAM ? 8u : element;
     seat->c = *c;
-    seat->in_bytes = row.inputs ? c->n * element : 0;
-    seat->out_bytes = row.outputs ? gm_output_bytes(row.shape, c->n, c->bins, c->dtype) : 0;
-    assert_true(seat->in_bytes + c->align_in * element <= seat->in.bytes - CANARY_BYTES);
-    assert_true(seat->out_bytes + c->align_out * out_element <= seat->out.bytes - CANARY_BYTES);
-    seat->in_offset = place(&seat->in, seat->in_bytes, element, c->align_in, c->at_end);
-    seat->out_offset = place(&seat->out, seat->out_bytes, out_element, c->align_out, c->at_end);
+    memset(seat->buffer, 0, sizeof seat->buffer);
+    place(seat, &seat->in, 0, row.inputs, c->align_in);
+    place(seat, &seat->out, row.inputs, row.outputs, c->align_out);
+}
+
+/* How many bytes behind a buffer must stay as they are. */
+static uint64_t tail_of(const struct gm_seat *seat, const struct gm_spot *p)
+{
+    const uint64_t left = seat->out.bytes - (p->offset + p->bytes);
+    return left < CANARY_BYTES ? left : CANARY_BYTES;
 }
 
 void gm_seat_fill(void *context)
 {
     struct gm_seat *seat = context;
-    const struct gm_case *c = &seat->c;
-    gm_pattern_fill(seat->in.data + seat->in_offset, gm_op_row(c->op).inputs ? c->n : 0, c->dtype, c->pattern, c->seed);
-    memcpy(seat->copy, seat->in.data + seat->in_offset, seat->in_bytes);
-    const uint64_t from = seat->out_offset - CANARY_BYTES, after = seat->out_offset + seat->out_bytes;
-    const uint64_t tail = seat->out.bytes - after < CANARY_BYTES ? seat->out.bytes - after : CANARY_BYTES;
-    memset(seat->out.data + from, CANARY, CANARY_BYTES);
-    memset(seat->out.data + seat->out_offset, POISON, seat->out_bytes);
-    memset(seat->out.data + after, CANARY, tail);
-    seat->expected = (struct gm_oracle_job){.dtype = c->dtype,
-                                            .flags = c->flags,
-                                            .bins = c->bins,
-                                            .n = c->n,
-                                            .value = {c->value[0], c->value[1]},
-                                            .in = seat->copy,
-                                            .out = seat->answer};
+    const struct gm_op_row row = gm_op_row(seat->c.op);
+    uint8_t *out[2] = {NULL, NULL}, *in[2] = {NULL, NULL};
+    for (uint32_t i = 0; i < row.inputs; i++) {
+        const struct gm_spot *p = &seat->buffer[i];
+        in[i] = seat->copy + p->copy;
+        gm_case_fill(&seat->c, i, seat->in.data + p->offset);
+        memcpy(in[i], seat->in.data + p->offset, p->bytes);
+    }
+    for (uint32_t i = 0; i < row.outputs; i++) {
+        const struct gm_spot *p = &seat->buffer[row.inputs + i];
+        out[i] = seat->answer + p->copy;
+        memset(seat->out.data + p->offset - CANARY_BYTES, CANARY, CANARY_BYTES);
+        memset(seat->out.data + p->offset, POISON, p->bytes);
+        memset(seat->out.data + p->offset + p->bytes, CANARY, tail_of(seat, p));
+        memset(out[i], POISON, p->bytes); /* what is not written stays as it was */
+    }
+    seat->expected = gm_case_question(&seat->c, in[0], in[1], out[0], out[1]);
+    if (row.tolerance != GM_TOLERANCE_EXACT && row.outputs != 0) {
+        const struct gm_args args = gm_case_args(&seat->c);
+        seat->expected.slack = seat->slack;
+        memset(seat->slack, 0, gm_buffer_count(&row, row.inputs, &args) * sizeof *seat->slack);
+    }
     run_oracle(seat);
 }
 
@@ -218,49 +246,50 @@ static void carry(struct gm_seat *seat, uint32_t from, uint64_t from_offset, uin
     assert_int_equal(gm_completion_status(done), GM_OK);
 }
 
-/* The output with its canaries, as a range of the arena. */
-static uint64_t frame(const struct gm_seat *seat, uint64_t *bytes)
+/* An output with its canaries: where it begins, and how long it is. */
+static uint64_t frame(const struct gm_seat *seat, const struct gm_spot *p, uint64_t *bytes)
 {
-    const uint64_t from = seat->out_offset - CANARY_BYTES, all = seat->out.bytes - from;
-    *bytes = all < seat->out_bytes + 2u * CANARY_BYTES ? all : seat->out_bytes + 2u * CANARY_BYTES;
-    return from;
+    *bytes = CANARY_BYTES + p->bytes + tail_of(seat, p);
+    return p->offset - CANARY_BYTES;
+}
+
+/* Data to where the job will find it. */
+static void carry_all(struct gm_seat *seat)
+{
+    const struct gm_op_row row = gm_op_row(seat->c.op);
+    for (uint32_t i = 0; i < row.inputs; i++)
+        carry(seat, seat->in.handle, seat->buffer[i].offset, seat->device_in.handle, seat->buffer[i].offset,
+              seat->buffer[i].bytes);
+    for (uint32_t i = row.inputs; i < (uint32_t)row.inputs + row.outputs; i++) {
+        uint64_t bytes, from = frame(seat, &seat->buffer[i], &bytes);
+        carry(seat, seat->out.handle, from, seat->device_out.handle, from, bytes);
+    }
 }
 
 void gm_seat_submit(struct gm_seat *seat)
 {
     const struct gm_case *c = &seat->c;
     const struct gm_op_row row = gm_op_row(c->op);
+    const struct gm_args args = gm_case_args(c);
+    const struct gm_spot *first = &seat->buffer[0], *output = &seat->buffer[row.inputs];
     const bool on_device = seat->device_in.bytes != 0;
-    uint32_t words[GM_DESC_WORDS] = {c->op | c->dtype << 16 | c->flags << 24};
+    uint32_t words[GM_DESC_WORDS] = {c->op};
     const uint32_t in = on_device ? seat->device_in.handle : seat->in.handle;
     const uint32_t out = on_device ? seat->device_out.handle : seat->out.handle;
-    if (on_device) {
-        uint64_t bytes, from = frame(seat, &bytes);
-        carry(seat, seat->in.handle, seat->in_offset, in, seat->in_offset, seat->in_bytes);
-        carry(seat, seat->out.handle, from, out, from, bytes);
-    }
-    if (c->same_buffer) { /* the input where the output will be */
-        const uint64_t bytes = seat->in_bytes;
+    if (on_device)
+        carry_all(seat);
+    if (c->same_buffer) { /* the first input where the output will be */
         if (on_device)
-            carry(seat, in, seat->in_offset, out, seat->out_offset, bytes);
+            carry(seat, in, first->offset, out, output->offset, first->bytes);
         else
-            memcpy(seat->out.data + seat->out_offset, seat->in.data + seat->in_offset, bytes);
+            memcpy(seat->out.data + output->offset, seat->in.data + first->offset, first->bytes);
     }
-    gm_desc_put64(words, GM_W_N, c->n);
-    words[GM_W_COUNT] = c->bins;
-    if (row.inputs) {
-        words[GM_W_ARENA0] = c->same_buffer ? out : in;
-        gm_desc_put64(words, GM_W_OFFSET0, c->same_buffer ? seat->out_offset : seat->in_offset);
-    }
-    if (row.outputs) {
-        words[row.inputs ? GM_W_ARENA1 : GM_W_ARENA0] = out;
-        gm_desc_put64(words, row.inputs ? GM_W_OFFSET1 : GM_W_OFFSET0, seat->out_offset);
-    }
-    if (row.wide) {
-        words[GM_W_OP] |= GM_FLAG_WIDE << 24;
-        words[GM_W_WIDE] = GM_DESC_WIDE_MARK;
-        gm_desc_put64(words, GM_W_VALUE0, c->value[0]);
-        gm_desc_put64(words, GM_W_VALUE1, c->value[1]);
+    gm_args_put(words, &row, &args);
+    for (uint32_t i = 0; i < (uint32_t)row.inputs + row.outputs; i++) {
+        const bool there = i >= row.inputs || (i == 0 && c->same_buffer);
+        words[gm_buffer_word(i)] = there ? out : in;
+        gm_desc_put64(words, gm_buffer_word(i) + 1u,
+                      i == 0 && c->same_buffer ? output->offset : seat->buffer[i].offset);
     }
     seat->position = gm_harness_submit(seat->lane, words);
 }
@@ -297,26 +326,66 @@ static void check_bytes(const uint8_t *is, const uint8_t *should, uint64_t bytes
              (unsigned long long)bytes, is[i], should[i]);
 }
 
+static double float_at(const uint8_t *data, uint64_t i, uint32_t dtype)
+{
+    float narrow;
+    double wide;
+    memcpy(&narrow, data + i * 4u, sizeof narrow);
+    if (dtype == GM_DTYPE_f32)
+        return (double)narrow;
+    memcpy(&wide, data + i * 8u, sizeof wide);
+    return wide;
+}
+
+/* Floats that may be off by as much as the oracle says. */
+static void check_floats(const uint8_t *is, const uint8_t *should, uint64_t count, const struct gm_seat *seat,
+                         const char *what)
+{
+    const uint32_t dtype = seat->c.dtype;
+    for (uint64_t i = 0; i < count; i++) {
+        const double a = float_at(is, i, dtype), b = float_at(should, i, dtype);
+        if (a == b || (isnan(a) && isnan(b)) || fabs(a - b) <= seat->slack[i] || isinf(seat->slack[i]))
+            continue;
+        fail_msg("%s: element %llu is %.17g, not %.17g +- %g", what, (unsigned long long)i, a, b, seat->slack[i]);
+    }
+}
+
+static void check_output(const struct gm_seat *seat, uint32_t i, const char *what)
+{
+    const struct gm_op_row row = gm_op_row(seat->c.op);
+    const struct gm_spot *p = &seat->buffer[i];
+    const uint8_t *is = seat->out.data + p->offset, *should = seat->answer + p->copy;
+    const bool off = row.tolerance != GM_TOLERANCE_EXACT && gm_dtype_kind(seat->c.dtype) == 'f' &&
+                     gm_buffer_content(row.buffer[i]) == GM_CONTENT_T;
+    uint8_t canary[CANARY_BYTES];
+    memset(canary, CANARY, sizeof canary);
+    check_bytes(is - CANARY_BYTES, canary, CANARY_BYTES, what, "memory before the output");
+    check_bytes(is + p->bytes, canary, tail_of(seat, p), what, "memory after the output");
+    if (sorted_unseen(&seat->c))
+        check_sorted(seat, what);
+    else if (seat->expected.status == GM_OK && off)
+        check_floats(is, should, p->bytes / gm_dtype_bytes(seat->c.dtype), seat, what);
+    else if (seat->expected.status == GM_OK)
+        check_bytes(is, should, p->bytes, what, "output");
+}
+
 void gm_seat_check(struct gm_seat *seat)
 {
-    uint8_t canary[CANARY_BYTES];
-    uint64_t bytes, from = frame(seat, &bytes);
+    const struct gm_op_row row = gm_op_row(seat->c.op);
     char what[320];
     const struct gm_granule done = gm_harness_wait(seat->lane, seat->position);
     describe(seat, what, sizeof what);
     seat->result = gm_completion_result(done);
-    if (seat->device_in.bytes != 0)
+    for (uint32_t i = row.inputs; i < (uint32_t)row.inputs + row.outputs && seat->device_in.bytes != 0; i++) {
+        uint64_t bytes, from = frame(seat, &seat->buffer[i], &bytes);
         carry(seat, seat->device_out.handle, from, seat->out.handle, from, bytes);
+    }
     check_result(seat, done, what);
-    memset(canary, CANARY, sizeof canary);
-    const uint64_t after = seat->out_offset + seat->out_bytes;
-    check_bytes(seat->out.data + from, canary, CANARY_BYTES, what, "memory before the output");
-    check_bytes(seat->out.data + after, canary, from + bytes - after, what, "memory after the output");
-    if (sorted_unseen(&seat->c))
-        check_sorted(seat, what);
-    else if (seat->expected.status == GM_OK)
-        check_bytes(seat->out.data + seat->out_offset, seat->answer, seat->out_bytes, what, "output");
-    check_bytes(seat->in.data + seat->in_offset, seat->copy, seat->in_bytes, what, "input");
+    for (uint32_t i = row.inputs; i < (uint32_t)row.inputs + row.outputs; i++)
+        check_output(seat, i, what);
+    for (uint32_t i = 0; i < row.inputs; i++)
+        check_bytes(seat->in.data + seat->buffer[i].offset, seat->copy + seat->buffer[i].copy, seat->buffer[i].bytes,
+                    what, "input");
 }
 
 void gm_seat_run(struct gm_seat *seat, const struct gm_case *c)

@@ -7,8 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "args.h"
 #include "crew.h"
 #include "matrix.h"
+#include "wire.h"
 
 #define RANDOM_STEP UINT64_C(0x9e3779b97f4a7c15)
 #define FILL_ALONE  (UINT64_C(1) << 24) /* elements that one thread fills in no time */
@@ -143,19 +145,198 @@ static const struct {
 };
 static const uint32_t bins[] = {1, 2, 3, 7, 10, 100, 255, 256, 257, 1000, 4096, 30000, GM_HIST_BINS_MAX};
 
+static uint64_t one_of_types(uint32_t types, uint64_t r)
+{
+    uint32_t dtype = (uint32_t)(r % GM_DTYPE_COUNT);
+    while (!(types >> dtype & 1u))
+        dtype = (dtype + 1u) % GM_DTYPE_COUNT;
+    return dtype;
+}
+
+/* Bounds of bins into two places that stand side by side. */
+static void choose_range(uint64_t *value, uint64_t r)
+{
+    const uint64_t range = r % (sizeof ranges / sizeof *ranges);
+    memcpy(&value[0], &ranges[range].lo, sizeof(double));
+    memcpy(&value[1], &ranges[range].hi, sizeof(double));
+}
+
+/* The widest tables seldom: they cost more than the data. */
+static uint32_t choose_bins(uint64_t r)
+{
+    return bins[r % (r % 64u == 0 ? sizeof bins / sizeof *bins : sizeof bins / sizeof *bins - 3u)];
+}
+
+/* A divisor of n that is not always 1 or n; 1 of nothing. */
+static uint64_t choose_width(uint64_t n, uint64_t r)
+{
+    static const uint64_t widths[] = {1, 2, 3, 7, 31, 32, 33, 100, 1000, 4096};
+    const uint64_t width = widths[r % (sizeof widths / sizeof *widths)];
+    return n != 0 && n % width == 0 ? width : n != 0 && (r >> 8 & 1u) ? n : 1u;
+}
+
+static uint64_t element_mask(uint32_t dtype)
+{
+    const uint32_t bits = gm_dtype_bytes(dtype) * 8u;
+    return bits < 64u ? (UINT64_C(1) << bits) - 1u : UINT64_MAX;
+}
+
+/* An operand: often a value that the patterns hold. */
+static uint64_t choose_element(const struct gm_case *c, uint64_t r, uint64_t r2)
+{
+    const double small = (double)(r2 % 300u) - (gm_dtype_kind(c->dtype) == 'u' ? 0.0 : 40.0);
+    const uint64_t v = r % 4u == 0   ? special(c->dtype, r2, true)
+                       : r % 4u == 1 ? ordinary(c->dtype, r2)
+                                     : bits_of(c->dtype, small);
+    return v & element_mask(c->dtype);
+}
+
+static void choose_arg(struct gm_case *c, uint32_t arg, uint64_t r, uint64_t r2)
+{
+    static const uint64_t lengths[] = {1, 2, 31, 33, 1000, 4097, 20001};
+    switch (arg) {
+    case GM_A_descending:
+    case GM_A_exclusive:
+        break; /* flags are the caller's */
+    case GM_A_bins:
+        c->bins = choose_bins(r);
+        break;
+    case GM_A_lo:
+        choose_range(&c->value[0], r);
+        break;
+    case GM_A_lo_y:
+        choose_range(&c->value[2], r);
+        break;
+    case GM_A_bins_y:
+        c->count2 = 1u + (uint32_t)(r % 40u);
+        c->bins = c->bins % 1600u + 1u;
+        break;
+    case GM_A_channels:
+        c->count2 = 1u + (uint32_t)(r % GM_CHANNELS_MAX);
+        c->bins = c->bins % (GM_HIST_BINS_MAX / GM_CHANNELS_MAX) + 1u;
+        break;
+    case GM_A_compare:
+        c->bins = (uint32_t)(r % GM_COMPARE_COUNT);
+        break;
+    case GM_A_high: /* behind compare */
+        c->value[1] = c->bins == GM_COMPARE_between || c->bins == GM_COMPARE_outside ? choose_element(c, r, r2) : 0;
+        break;
+    case GM_A_length:
+        c->value[0] = lengths[r % (sizeof lengths / sizeof *lengths)];
+        break;
+    case GM_A_segments:
+        c->value[0] = r % 4u == 0 ? c->n + r2 % 3u : r2 % (c->n / 8u + 3u);
+        break;
+    case GM_A_width:
+        c->value[0] = choose_width(c->n, r);
+        break;
+    case GM_A_to:
+    case GM_A_index:
+        c->type2 = (uint32_t)one_of_types(gm_op_row(c->op).types2, r);
+        break;
+    default: /* an element; hi and hi_y came with lo and lo_y */
+        if (gm_arg_type(arg) == GM_ARG_ELEMENT)
+            c->value[gm_arg_place(arg)] = choose_element(c, r, r2);
+        break;
+    }
+}
+
 void gm_case_choose(struct gm_case *c)
 {
     uint64_t state = c->seed ^ UINT64_C(0x5851f42d4c957f2d);
     const struct gm_op_row row = gm_op_row(c->op);
-    c->bins = 0;
-    c->value[0] = c->value[1] = 0;
-    if (row.shape == GM_SHAPE_FILL) {
-        c->value[0] = gm_random(&state);
-    } else if (row.shape == GM_SHAPE_HISTOGRAM) {
-        const uint64_t range = gm_random(&state) % (sizeof ranges / sizeof *ranges), many = gm_random(&state);
-        /* The widest tables seldom: they cost more than the data. */
-        c->bins = bins[many % (many % 64u == 0 ? sizeof bins / sizeof *bins : sizeof bins / sizeof *bins - 3u)];
-        memcpy(&c->value[0], &ranges[range].lo, sizeof(double));
-        memcpy(&c->value[1], &ranges[range].hi, sizeof(double));
+    c->bins = c->count2 = c->type2 = 0;
+    memset(c->value, 0, sizeof c->value);
+    for (uint32_t arg = 0; arg < GM_ARGS; arg++) {
+        const uint64_t r = gm_random(&state), r2 = gm_random(&state);
+        if (row.args >> arg & 1u)
+            choose_arg(c, arg, r, r2);
+    }
+}
+
+struct gm_args gm_case_args(const struct gm_case *c)
+{
+    return (struct gm_args){.n = c->n, .value = {c->value[0], c->value[1], c->value[2], c->value[3]}, .count = c->bins,
+                            .count2 = c->count2, .dtype = (uint8_t)c->dtype, .type2 = (uint8_t)c->type2,
+                            .flags = (uint8_t)c->flags};
+}
+
+struct gm_oracle_job gm_case_question(const struct gm_case *c, const void *in, const void *in2, void *out, void *out2)
+{
+    return (struct gm_oracle_job){.dtype = c->dtype, .type2 = c->type2, .flags = c->flags, .bins = c->bins,
+                                  .count2 = c->count2, .n = c->n,
+                                  .value = {c->value[0], c->value[1], c->value[2], c->value[3]},
+                                  .in = in, .in2 = in2, .out = out, .out2 = out2};
+}
+
+static void put(uint8_t *data, uint64_t i, uint32_t dtype, uint64_t v)
+{
+    const uint32_t bytes = gm_dtype_bytes(dtype);
+    memcpy(data + i * bytes, &v, bytes);
+}
+
+/* Indices below length; or offsets that do not fall, from 0 to n or from somewhere to somewhere. */
+static void fill_indices(const struct gm_case *c, uint64_t count, bool offsets, uint8_t *data)
+{
+    uint64_t state = c->seed ^ UINT64_C(0x3c6ef372fe94f82b);
+    const uint64_t length = c->value[0], whole = gm_random(&state) % 4u;
+    for (uint64_t i = 0, from = 0; i < count; i++) {
+        const uint64_t r = gm_random(&state), left = c->n - from;
+        if (offsets) {
+            /* Short and empty segments, and one that takes all that is left now and then. */
+            from += r % 5u == 0 ? 0 : r % 97u == 0 ? left : (r >> 8) % (2u * c->n / count + 2u) % (left + 1u);
+            from = i == 0 && whole != 0 ? 0 : from;
+            from = i + 1u == count && whole != 1 ? c->n : from;
+            put(data, i, c->type2, from);
+        } else {
+            put(data, i, c->type2, length != 0 ? r % length : 0);
+        }
+    }
+}
+
+static int compare_f64(const void *a, const void *b)
+{
+    double x, y;
+    memcpy(&x, a, sizeof x), memcpy(&y, b, sizeof y);
+    return (x > y) - (x < y);
+}
+
+/* Edges that rise, among what GM_PATTERN_SMALL holds and beyond. */
+static void fill_edges(const struct gm_case *c, uint64_t count, uint8_t *data)
+{
+    uint64_t state = c->seed ^ UINT64_C(0x9b05688c2b3e6c1f);
+    double *edge = malloc(count * sizeof *edge);
+    if (edge == NULL)
+        abort();
+    for (uint64_t i = 0; i < count; i++)
+        edge[i] = (double)(gm_random(&state) % (c->dtype == GM_DTYPE_u8 ? 256u : 2u * count + 300u)) -
+                  (gm_dtype_kind(c->dtype) == 'u' ? 0.0 : 40.0);
+    qsort(edge, count, sizeof *edge, compare_f64);
+    for (uint64_t i = 0; i < count; i++)
+        put(data, i, c->dtype, bits_of(c->dtype, edge[i]));
+    free(edge);
+}
+
+void gm_case_fill(const struct gm_case *c, uint32_t i, void *data)
+{
+    const struct gm_op_row row = gm_op_row(c->op);
+    const struct gm_args args = gm_case_args(c);
+    const uint64_t count = gm_buffer_count(&row, i, &args);
+    switch (gm_buffer_content(row.buffer[i])) {
+    case GM_CONTENT_INDEX:
+        fill_indices(c, count, false, data);
+        break;
+    case GM_CONTENT_OFFSETS:
+        fill_indices(c, count, true, data);
+        break;
+    case GM_CONTENT_EDGES:
+        fill_edges(c, count, data);
+        break;
+    case GM_CONTENT_WEIGHTS:
+        gm_pattern_fill(data, count, c->dtype, GM_PATTERN_SMALL, c->seed + i);
+        break;
+    default:
+        gm_pattern_fill(data, count, c->dtype, c->pattern, c->seed + i);
+        break;
     }
 }

@@ -13,11 +13,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "args.h"
 #include "matrix.h"
 #include "sanitize_device.h"
 #include "wire.h"
 
-#define CASES     256u
+#define CASES     1024u
 #define SMALL     1000u
 #define MARGIN    256u /* bytes between two outputs; must stay as they were */
 #define POISON    0xa5u
@@ -27,7 +28,7 @@
 
 struct options {
     const char *backend;
-    uint32_t ops; /* bit set */
+    uint64_t ops; /* bit set */
     uint32_t workers, sizes, types, per_launch;
     uint64_t seconds;
     bool plain;
@@ -36,7 +37,7 @@ struct options {
 struct one {
     struct gm_case c;
     struct gm_oracle_job expected;
-    uint64_t in, out, in_bytes, out_bytes, position;
+    uint64_t at[GM_BUFFERS_MAX], bytes[GM_BUFFERS_MAX], position; /* of buffers: in the inputs, or in the outputs */
 };
 
 struct sanitize {
@@ -62,20 +63,31 @@ static bool add(struct sanitize *s, uint32_t op, uint32_t dtype, uint64_t n, uin
     o->c = (struct gm_case){.op = op, .dtype = dtype, .n = n, .flags = flags, .pattern = GM_PATTERN_SMALL,
                             .seed = s->count + 1u};
     gm_case_choose(&o->c);
-    o->in = s->in_used;
-    o->out = s->out_used + MARGIN;
-    o->in_bytes = row.inputs ? n * gm_dtype_bytes(dtype) : 0;
-    o->out_bytes = row.outputs ? gm_output_bytes(row.shape, n, o->c.bins, dtype) : 0;
-    s->in_used = o->in + up(o->in_bytes);
-    s->out_used = o->out + up(o->out_bytes);
-    if (s->in_used > MOST || s->out_used + MARGIN > MOST)
+    const struct gm_args args = gm_case_args(&o->c);
+    const void *in[2] = {NULL, NULL};
+    void *out[2] = {NULL, NULL};
+    for (uint32_t i = 0; i < (uint32_t)row.inputs + row.outputs; i++) {
+        const bool is_out = i >= row.inputs;
+        o->bytes[i] = gm_buffer_bytes(&row, i, &args);
+        o->at[i] = is_out ? s->out_used + MARGIN : s->in_used;
+        *(is_out ? &s->out_used : &s->in_used) = o->at[i] + up(o->bytes[i]);
+        if (s->in_used > MOST || s->out_used + MARGIN > MOST)
+            return false;
+        if (is_out && (out[i - row.inputs] = malloc(o->bytes[i] + 1u)) == NULL)
+            return false;
+        if (is_out) {
+            memset(out[i - row.inputs], POISON, o->bytes[i]);
+            continue;
+        }
+        gm_case_fill(&o->c, i, s->host_in->host + o->at[i]);
+        in[i] = s->host_in->host + o->at[i];
+    }
+    o->expected = gm_case_question(&o->c, in[0], in[1], out[0], out[1]);
+    if (row.tolerance != GM_TOLERANCE_EXACT && row.outputs != 0 &&
+        (o->expected.slack = calloc(o->bytes[row.inputs] + 1u, sizeof(double))) == NULL)
         return false;
-    gm_pattern_fill(s->host_in->host + o->in, row.inputs ? n : 0, dtype, o->c.pattern, o->c.seed);
-    o->expected = (struct gm_oracle_job){.dtype = dtype, .flags = flags, .bins = o->c.bins, .n = n,
-                                         .value = {o->c.value[0], o->c.value[1]}, .in = s->host_in->host + o->in,
-                                         .out = malloc(o->out_bytes + 1u)};
     s->count++;
-    return o->expected.out != NULL;
+    return true;
 }
 
 static void ask_oracle(struct one *o)
@@ -103,13 +115,15 @@ static uint32_t type_of_rank(uint32_t op, uint32_t rank)
 
 static bool add_op(struct sanitize *s, uint32_t op, uint32_t dtype)
 {
-    const uint64_t tile = gm_op_row(op).tile_bytes / gm_dtype_bytes(dtype);
+    const struct gm_op_row row = gm_op_row(op);
+    const uint32_t flag = gm_args_flags(&row) & ~(uint32_t)GM_FLAG_WIDE; /* one at most */
+    const uint64_t tile = row.tile_bytes / gm_dtype_bytes(dtype);
     const uint64_t size[SIZES] = {tile < SMALL ? tile : SMALL, 3u * tile + 17u};
     bool room = true;
     for (uint32_t i = 0; i < s->o.sizes && room; i++) {
         room = add(s, op, dtype, size[i], 0);
-        if (room && op == GM_OP_sort)
-            room = add(s, op, dtype, size[i], GM_FLAG_DESCENDING);
+        if (room && flag != 0)
+            room = add(s, op, dtype, size[i], flag);
     }
     return room;
 }
@@ -137,14 +151,14 @@ static bool add_all(struct sanitize *s)
 static void words_of(const struct sanitize *s, const struct one *o, uint32_t *words)
 {
     const struct gm_op_row row = gm_op_row(o->c.op);
-    gm_bed_words(words, o->c.op, o->c.dtype, o->c.n, row.inputs ? s->in : NULL, o->in, row.outputs ? s->out : NULL,
-                 o->out);
-    words[GM_W_OP] |= (o->c.flags | (row.wide ? (uint32_t)GM_FLAG_WIDE : 0u)) << 24;
-    words[GM_W_COUNT] = o->c.bins;
-    if (row.wide) {
-        words[GM_W_WIDE] = GM_DESC_WIDE_MARK;
-        gm_desc_put64(words, GM_W_VALUE0, o->c.value[0]);
-        gm_desc_put64(words, GM_W_VALUE1, o->c.value[1]);
+    const struct gm_args args = gm_case_args(&o->c);
+    memset(words, 0, GM_DESC_WORDS * sizeof *words);
+    words[GM_W_OP] = o->c.op;
+    words[GM_W_SESSION] = GM_BED_SESSION;
+    gm_args_put(words, &row, &args);
+    for (uint32_t i = 0; i < (uint32_t)row.inputs + row.outputs; i++) {
+        words[gm_buffer_word(i)] = i < row.inputs ? s->in->handle : s->out->handle;
+        gm_desc_put64(words, gm_buffer_word(i) + 1u, o->at[i]);
     }
 }
 
@@ -251,19 +265,48 @@ static bool result_right(const struct one *o, struct gm_granule g)
            fabs(is - should) <= o->expected.tolerance;
 }
 
+/* An element of an output that may be off. */
+static bool near(const struct one *o, const uint8_t *is, const uint8_t *should, uint64_t i)
+{
+    double a, b;
+    if (o->c.dtype == GM_DTYPE_f32) {
+        float x, y;
+        memcpy(&x, is + i * 4u, sizeof x), memcpy(&y, should + i * 4u, sizeof y);
+        a = (double)x, b = (double)y;
+    } else {
+        memcpy(&a, is + i * 8u, sizeof a), memcpy(&b, should + i * 8u, sizeof b);
+    }
+    return a == b || (isnan(a) && isnan(b)) || fabs(a - b) <= o->expected.slack[i];
+}
+
+static bool output_right(const struct sanitize *s, const struct one *o, uint32_t i)
+{
+    const struct gm_op_row row = gm_op_row(o->c.op);
+    const uint8_t *out = s->host_out->host + o->at[i];
+    const uint8_t *should = i == row.inputs ? o->expected.out : o->expected.out2;
+    bool right = true;
+    if (o->expected.status == GM_OK && o->expected.slack && gm_dtype_kind(o->c.dtype) == 'f')
+        for (uint64_t k = 0; k < o->bytes[i] / gm_dtype_bytes(o->c.dtype); k++)
+            right = right && near(o, out, should, k);
+    else if (o->expected.status == GM_OK)
+        right = memcmp(out, should, o->bytes[i]) == 0;
+    for (uint64_t k = 1; k <= MARGIN; k++)
+        right = right && out[-(int64_t)k] == POISON;
+    for (uint64_t k = o->bytes[i]; k < up(o->bytes[i]) + MARGIN; k++)
+        right = right && out[k] == POISON;
+    return right;
+}
+
 static uint32_t compare(struct sanitize *s)
 {
     uint32_t wrong = 0;
-    for (uint32_t i = 0; i < s->done; i++) {
-        const struct one *o = &s->one[i];
+    for (uint32_t k = 0; k < s->done; k++) {
+        const struct one *o = &s->one[k];
+        const struct gm_op_row row = gm_op_row(o->c.op);
         struct gm_granule g;
-        const uint8_t *out = s->host_out->host + o->out;
         bool right = gm_bed_answered(&s->bed, o->position, &g) && result_right(o, g);
-        right = right && (o->expected.status != GM_OK || memcmp(out, o->expected.out, o->out_bytes) == 0);
-        for (uint64_t k = 1; k <= MARGIN && s->in_used != 0; k++)
-            right = right && out[-(int64_t)k] == POISON;
-        for (uint64_t k = o->out_bytes; k < up(o->out_bytes) + MARGIN && s->in_used != 0; k++)
-            right = right && out[k] == POISON;
+        for (uint32_t i = row.inputs; i < (uint32_t)row.inputs + row.outputs; i++)
+            right = right && output_right(s, o, i);
         if (right)
             continue;
         wrong++;
@@ -279,16 +322,16 @@ static uint32_t compare(struct sanitize *s)
 static uint32_t ops_done(const struct sanitize *s)
 {
     const struct gm_case *left = s->done < s->count ? &s->one[s->done].c : NULL;
-    uint32_t ops = 0;
+    uint64_t ops = 0;
     for (uint32_t i = 0; i < s->done; i++)
         if (!left || s->one[i].c.op != left->op || s->one[i].c.dtype != left->dtype)
-            ops |= UINT32_C(1) << s->one[i].c.op;
-    return (uint32_t)__builtin_popcount(ops);
+            ops |= UINT64_C(1) << s->one[i].c.op;
+    return (uint32_t)__builtin_popcountll(ops);
 }
 
 /* ---- */
 
-static bool parse_ops(const char *text, uint32_t *ops)
+static bool parse_ops(const char *text, uint64_t *ops)
 {
     char list[256];
     *ops = 0;
@@ -299,7 +342,7 @@ static bool parse_ops(const char *text, uint32_t *ops)
             op++;
         if (op == GM_OP_COUNT)
             return false;
-        *ops |= UINT32_C(1) << op;
+        *ops |= UINT64_C(1) << op;
     }
     return *ops != 0;
 }
@@ -339,7 +382,7 @@ static bool parse(int argc, char **argv, struct options *o)
 int main(int argc, char **argv)
 {
     static struct sanitize s;
-    s.o = (struct options){.backend = "cpu", .ops = UINT32_MAX >> (32u - GM_OP_COUNT), .sizes = SIZES};
+    s.o = (struct options){.backend = "cpu", .ops = UINT64_MAX >> (64u - GM_OP_COUNT), .sizes = SIZES};
     if (!parse(argc, argv, &s.o))
         return fputs("usage: sanitize_ops [--backend cpu|cuda] [--workers N] [--plain] [--ops NAME,NAME...] [--sizes "
                      "1|2] [--types N] [--cases-per-launch N] [--seconds N]\n", stderr), 2;
@@ -360,7 +403,7 @@ int main(int argc, char **argv)
     }
     printf("sanitize_ops backend=%s path=%s workers=%u jobs=%llu cases=%u of=%u ops=%u of_ops=%d sizes=%u wrong=%u "
            "launches=%llu seconds=%.1f\n", s.o.backend, s.o.plain ? "plain" : "default", s.bed.hello.workers,
-           (unsigned long long)s.jobs, s.done, s.count, ops_done(&s), __builtin_popcount(s.o.ops), s.o.sizes, wrong,
+           (unsigned long long)s.jobs, s.done, s.count, ops_done(&s), __builtin_popcountll(s.o.ops), s.o.sizes, wrong,
            (unsigned long long)launches, sanitize_seconds());
     for (uint32_t i = 0; i < s.count; i++)
         free(s.one[i].expected.out);

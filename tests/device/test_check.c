@@ -121,7 +121,7 @@ static void unknown_flags_and_nonzero_padding_are_refused(void **state)
         assert_check(&rig, 1, words, GM_EINVAL);
     }
     sort_words(words, 4, MINE, 0, SECOND, 0);
-    words[GM_W_ZERO] = 1;
+    words[GM_W_MORE] = 1;
     assert_check(&rig, 1, words, GM_EINVAL);
     sort_words(words, 4, MINE, 0, SECOND, 0);
     words[GM_W_COUNT] = 1; /* bins, and no histogram */

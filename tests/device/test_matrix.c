@@ -16,12 +16,13 @@
 
 #include <cmocka.h>
 
+#include "args.h"
 #include "matrix.h"
 #include "wire.h"
 
 #define SIZES      11u
 #define LARGE      100000u
-#define SEAT_BYTES (16u << 20)
+#define SEAT_BYTES (17u << 20) /* two of the largest buffers */
 #define SEATS_MOST 16u
 #define SEATS      6u /* at least, on host memory */
 #define OVERLAP    5u
@@ -69,9 +70,9 @@ static void poison_workspace(struct fixture *f)
     const struct gm_case c = {
         .op = GM_OP_sort, .dtype = GM_DTYPE_u32, .n = SEAT_BYTES / 16u, .pattern = GM_PATTERN_BITS};
     gm_seat_prepare(seat, &c);
-    memset(seat->in.data + seat->in_offset, 0xff, seat->in_bytes);
-    memset(seat->copy, 0xff, seat->in_bytes);
-    memset(seat->answer, 0xff, seat->out_bytes);
+    memset(seat->in.data + seat->buffer[0].offset, 0xff, seat->buffer[0].bytes);
+    memset(seat->copy, 0xff, seat->buffer[0].bytes);
+    memset(seat->answer, 0xff, seat->buffer[1].bytes);
     gm_seat_submit(seat);
     gm_seat_check(seat);
 }
@@ -177,7 +178,7 @@ static void run_product(struct fixture *f, const struct gm_case *base, uint32_t 
 {
     static const uint32_t aligns[] = {0, 1, 3};
     struct gm_case c = *base;
-    const bool map = gm_op_row(c.op).shape == GM_SHAPE_MAP;
+    const bool map = gm_op_row(c.op).alias == GM_ALIAS_SAME;
     for (uint32_t p = 0; p < patterns; p++)
         for (uint32_t in = 0; in < 3; in++)
             for (uint32_t out = 0; out < 3; out++)
@@ -205,7 +206,7 @@ static void run_sample(struct fixture *f, const struct gm_case *base, uint32_t p
         c.align_in = aligns[r % 3u];
         c.align_out = aligns[r / 3u % 3u];
         c.at_end = r >> 8 & 1u;
-        c.same_buffer = gm_op_row(c.op).shape == GM_SHAPE_MAP && (r >> 9 & 3u) == 0;
+        c.same_buffer = gm_op_row(c.op).alias == GM_ALIAS_SAME && (r >> 9 & 3u) == 0;
         c.seed = r;
         run_case(f, &c);
     }
@@ -214,6 +215,7 @@ static void run_sample(struct fixture *f, const struct gm_case *base, uint32_t p
 static void run_op(struct fixture *f, uint32_t op)
 {
     const struct gm_op_row row = gm_op_row(op);
+    const uint32_t flag = gm_args_flags(&row) & ~(uint32_t)GM_FLAG_WIDE; /* one at most */
     uint64_t state = f->seed * 1000003u + op;
     if (row.shape == GM_SHAPE_NONE) {
         struct gm_case c = {.op = op};
@@ -225,10 +227,10 @@ static void run_op(struct fixture *f, uint32_t op)
         if (!(row.types >> dtype & 1u))
             continue;
         for (uint32_t i = 0; i < SIZES; i++)
-            for (uint32_t descending = 0; descending < (row.work == GM_WORK_SORT ? 2u : 1u); descending++) {
+            for (uint32_t flagged = 0; flagged < (flag != 0 ? 2u : 1u); flagged++) {
                 const struct gm_case c = {.op = op,
                                           .dtype = dtype,
-                                          .flags = descending ? GM_FLAG_DESCENDING : 0,
+                                          .flags = flagged ? flag : 0,
                                           .n = size_of(i, op, dtype, &state),
                                           .seed = gm_random(&state)};
                 const uint32_t patterns = row.inputs ? GM_PATTERN_COUNT : 1u;
@@ -312,9 +314,9 @@ static void histogram_edges_belong_to_the_bin_above(void **state)
         for (uint32_t bins = 1; bins <= 1000; bins = bins * 3u + 1u) {
             struct gm_seat *seat = &f->seat[0];
             struct gm_case c = {.op = GM_OP_histogram, .dtype = GM_DTYPE_f64, .bins = bins, .n = 3u * (bins + 3u)};
-            memcpy(c.value, range[i], sizeof c.value);
+            memcpy(c.value, range[i], sizeof range[i]);
             gm_seat_prepare(seat, &c);
-            double *in = (double *)(void *)(seat->in.data + seat->in_offset);
+            double *in = (double *)(void *)(seat->in.data + seat->buffer[0].offset);
             for (uint32_t k = 0; k < bins + 3u; k++) {
                 const double edge = range[i][0] + ((double)k - 1) * ((range[i][1] - range[i][0]) / (double)bins);
                 uint64_t bits;
@@ -325,7 +327,7 @@ static void histogram_edges_belong_to_the_bin_above(void **state)
                 }
             }
             in[0] = range[i][1];
-            memcpy(seat->copy, in, seat->in_bytes);
+            memcpy(seat->copy, in, seat->buffer[0].bytes);
             seat->expected.result = 0;
             gm_oracle_histogram(&seat->expected);
             gm_seat_submit(seat);

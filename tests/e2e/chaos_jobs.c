@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "args.h"
 #include "oracle.h"
 #include "wire.h"
 
@@ -64,6 +65,16 @@ static uint32_t draw_dtype(struct rng *rng, uint32_t types)
     return dtype;
 }
 
+/* What a cell has room for, and a task words: one input, one output, and the arguments of fill, histogram and sort. */
+static bool is_drawn(uint32_t op)
+{
+    const struct gm_op_row row = gm_op_row(op);
+    const uint32_t known = 1u << GM_A_value | 1u << GM_A_bins | 1u << GM_A_lo | 1u << GM_A_hi | 1u << GM_A_descending;
+
+    return row.inputs <= 1 && row.outputs <= 1 && (row.args & ~known) == 0 &&
+           (row.tolerance == GM_TOLERANCE_EXACT || row.outputs == 0);
+}
+
 void task_draw(struct task *task, struct rng *rng, uint32_t elements_max, bool in_arena)
 {
     static const uint32_t sizes[] = {1, 31, 32, 33, 1000, 1024};
@@ -71,7 +82,9 @@ void task_draw(struct task *task, struct rng *rng, uint32_t elements_max, bool i
     const uint32_t drawn = random_below(rng, elements_max + 1u), fixed = sizes[random_below(rng, 6)];
 
     memset(task, 0, sizeof *task);
-    task->op = random_below(rng, GM_OP_COUNT);
+    do
+        task->op = random_below(rng, GM_OP_COUNT);
+    while (!is_drawn(task->op));
     const struct gm_op_row row = gm_op_row(task->op);
     task->dtype = row.types == 0 ? 0 : draw_dtype(rng, row.types);
     task->n = row.types == 0 ? 0 : whole ? drawn : fixed;
@@ -83,9 +96,9 @@ void task_draw(struct task *task, struct rng *rng, uint32_t elements_max, bool i
         task->lo = (double)random_below(rng, 200) - 100.0;
         task->hi = task->lo + (double)random_from(rng, 1, 2000);
     }
-    task->descending = row.work == GM_WORK_SORT && random_one_in(rng, 2);
+    task->descending = (row.args >> GM_A_descending & 1u) != 0 && random_one_in(rng, 2);
     const uint32_t dice = random_below(rng, 32);
-    if (row.shape != GM_SHAPE_MAP)
+    if (row.alias != GM_ALIAS_SAME)
         return;
     task->in_place = dice < 8;
     if (!in_arena || task->n < 2)
@@ -115,7 +128,9 @@ uint64_t task_out_bytes(const struct task *task)
 {
     const struct gm_op_row row = gm_op_row(task->op);
 
-    return row.outputs != 0 ? gm_output_bytes(row.shape, task->n, task->bins, task->dtype) : 0;
+    const struct gm_args args = {.n = task->n, .count = task->bins, .dtype = (uint8_t)task->dtype};
+
+    return row.outputs != 0 ? gm_buffer_bytes(&row, row.inputs, &args) : 0;
 }
 
 uint64_t task_out_offset(const struct task *task)
@@ -142,26 +157,19 @@ static uint64_t low_bytes(uint64_t value, uint32_t bytes)
 void task_describe(const struct task *task, uint32_t arena, uint64_t cell_offset, uint32_t words[GM_DESC_WORDS])
 {
     const struct gm_op_row row = gm_op_row(task->op);
-    const uint32_t flags = (row.wide ? GM_FLAG_WIDE : 0u) | (task->descending ? GM_FLAG_DESCENDING : 0u);
-    uint64_t low = low_bytes(task->value, gm_dtype_bytes(task->dtype)), high = 0;
+    struct gm_args args = {.n = task->n, .value = {low_bytes(task->value, gm_dtype_bytes(task->dtype))},
+                           .count = task->bins, .dtype = (uint8_t)task->dtype,
+                           .flags = task->descending ? GM_FLAG_DESCENDING : 0};
 
+    if (task->bins != 0)
+        memcpy(&args.value[0], &task->lo, 8), memcpy(&args.value[1], &task->hi, 8);
     memset(words, 0, GM_DESC_WORDS * sizeof *words);
-    words[GM_W_OP] = task->op | task->dtype << 16 | flags << 24;
-    gm_desc_put64(words, GM_W_N, task->n);
-    const uint32_t out_word = row.inputs == 0 ? GM_W_ARENA0 : GM_W_ARENA1;
-    if (row.inputs != 0)
-        words[GM_W_ARENA0] = arena, gm_desc_put64(words, GM_W_OFFSET0, cell_offset);
-    if (row.outputs != 0)
-        words[out_word] = arena, gm_desc_put64(words, out_word + 1u, cell_offset + task_out_offset(task));
-    if (row.shape == GM_SHAPE_HISTOGRAM) {
-        words[GM_W_COUNT] = task->bins;
-        memcpy(&low, &task->lo, sizeof low), memcpy(&high, &task->hi, sizeof high);
+    words[GM_W_OP] = task->op;
+    gm_args_put(words, &row, &args);
+    for (uint32_t i = 0; i < (uint32_t)row.inputs + row.outputs; i++) {
+        words[gm_buffer_word(i)] = arena;
+        gm_desc_put64(words, gm_buffer_word(i) + 1u, cell_offset + (i < row.inputs ? 0 : task_out_offset(task)));
     }
-    if (!row.wide)
-        return;
-    words[GM_W_WIDE] = GM_DESC_WIDE_MARK;
-    gm_desc_put64(words, GM_W_VALUE0, low);
-    gm_desc_put64(words, GM_W_VALUE1, high);
 }
 
 /* ---- Right or wrong ---- */

@@ -113,7 +113,8 @@ void work_ask(struct worker *w, struct unit *u, struct rng *rng, bool shared, ui
     u->request = gm_request(gm_op_name(t->op), has_type ? t->dtype : GM_NO_ELEMENT, t->n);
     if (gm_op_row(t->op).shape == GM_SHAPE_FILL)
         u->request.value = t->value;
-    u->request.lo = t->lo, u->request.hi = t->hi, u->request.bins = t->bins;
+    if (t->bins != 0)
+        u->request.lo = t->lo, u->request.hi = t->hi, u->request.bins = t->bins;
     u->request.descending = t->descending;
     if (random_one_in(rng, 4))
         u->request.device = (int32_t)random_below(rng, w->world->plan.devices);

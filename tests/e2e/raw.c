@@ -86,7 +86,7 @@ struct frame raw_sum(uint32_t id)
     const struct gm_wire_request request = {
         .id = id,
         .method = GM_METHOD_SUBMIT,
-        .u.submit = {.op = GM_OP_sum, .dtype = GM_DTYPE_u32, .n = 4, .buffers = 1,
+        .u.submit = {.op = GM_OP_sum, .args = {.dtype = GM_DTYPE_u32, .n = 4}, .buffers = 1,
                      .buffer[0] = {.place = GM_PLACE_INLINE, .bytes = (const uint8_t *)numbers, .size = 16}}};
 
     return raw_encode(&request);

@@ -78,7 +78,7 @@ static void one_session_cannot_have_more_jobs_than_its_share(void **state)
     freeze_device(watcher, device);
     for (uint32_t i = 0; i <= GM_PENDING_JOBS; i++) {
         const struct gm_wire_request request = {.id = 10 + i, .method = GM_METHOD_SUBMIT,
-                                                .u.submit = {.op = GM_OP_nop, .dtype = GM_DTYPE_COUNT}};
+                                                .u.submit = {.op = GM_OP_nop}};
         uint8_t bytes[256];
         struct gm_wire_out out = {.bytes = bytes, .capacity = sizeof bytes};
         assert_int_equal(GM_OK, gm_wire_encode_request(&out, &request));

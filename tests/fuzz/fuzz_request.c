@@ -5,7 +5,10 @@
  */
 #include "fuzz.h"
 
+#include "args.h"
+
 #include <math.h>
+#include <string.h>
 
 static bool inside(const uint8_t *part, uint64_t part_size, const uint8_t *data, size_t size)
 {
@@ -16,18 +19,24 @@ static void check_submit(const struct gm_wire_submit *s, const uint8_t *data, si
 {
     const struct gm_op_row row = gm_op_row(s->op);
     must(row.known && s->buffers == (uint32_t)row.inputs + row.outputs);
-    must(row.types == GM_NO_TYPES ? s->dtype == GM_DTYPE_COUNT : (row.types >> s->dtype & 1u) != 0);
-    must(s->n <= GM_ELEMENTS_MAX && s->bins <= GM_HIST_BINS_MAX && (!s->has_device || s->device < GM_DEVICES_MAX));
-    must(row.shape != GM_SHAPE_HISTOGRAM || (s->bins > 0 && s->lo < s->hi && isfinite(s->hi - s->lo)));
+    must(row.types == GM_NO_TYPES || (row.types >> s->args.dtype & 1u) != 0);
+    must(row.places >> GM_AT_TYPE2 & 1u ? (row.types2 >> s->args.type2 & 1u) != 0 : s->args.type2 == 0);
+    must(s->args.n <= GM_ELEMENTS_MAX && (!s->has_device || s->device < GM_DEVICES_MAX));
+    const enum gm_complaint complaint = gm_args_check(&row, &s->args);
+    must(complaint == GM_COMPLAINT_NONE || complaint == GM_COMPLAINT_EMPTY);
+    if (row.args >> GM_A_lo & 1u) {
+        double lo, hi;
+        memcpy(&lo, &s->args.value[0], sizeof lo), memcpy(&hi, &s->args.value[1], sizeof hi);
+        must(s->args.count > 0 && s->args.count <= GM_HIST_BINS_MAX && lo < hi && isfinite(hi - lo));
+    }
     for (uint32_t i = 0; i < s->buffers; i++) {
         const struct gm_wire_buffer *const b = &s->buffer[i];
         const bool is_input = i < row.inputs;
-        const uint64_t need = is_input ? s->n * gm_dtype_bytes(s->dtype)
-                                       : gm_output_bytes(row.shape, s->n, s->bins, s->dtype);
+        const uint64_t need = gm_buffer_bytes(&row, i, &s->args);
         must(b->place == GM_PLACE_ARENA || b->place == GM_PLACE_INLINE);
         if (b->place == GM_PLACE_ARENA) {
             must(need <= GM_ARENA_BYTES_MAX && b->offset <= GM_ARENA_BYTES_MAX - need);
-            must(b->offset % gm_dtype_bytes(s->dtype) == 0 && b->bytes == NULL);
+            must(b->offset % gm_buffer_element(&row, i, &s->args) == 0 && b->bytes == NULL);
         } else {
             must(b->size == need && need <= GM_INLINE_BYTES_MAX);
             must(is_input ? inside(b->bytes, b->size, data, size) : b->bytes == NULL);

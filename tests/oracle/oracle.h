@@ -14,10 +14,13 @@
 #include "ops.h"
 
 struct gm_oracle_job {
-    uint32_t dtype, flags, bins;
-    uint64_t n, value[2];
-    const void *in;
-    void *out; /* filled by the reference; as many bytes as gm_output_bytes says */
+    uint32_t dtype, type2, flags, bins, count2; /* bins: the first count, or compare */
+    uint64_t n, value[GM_ARG_VALUES];
+    const void *in, *in2;
+    void *out, *out2; /* filled by the reference; as many bytes as gm_buffer_bytes says */
+    /* How far each element of a floating-point output may be off; NULL: nobody wants to know, and it is exact. Zeroes
+     * before the reference. */
+    double *slack;
     /* the answer */
     int32_t status;
     uint64_t result;  /* bits as in a completion */

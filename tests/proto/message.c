@@ -4,6 +4,8 @@
  */
 #include "message.h"
 
+#include "args.h"
+
 void message_clear(struct message *m)
 {
     m->out = (struct gm_wire_out){m->bytes, 0, sizeof m->bytes, false};
@@ -88,7 +90,7 @@ void expect_request(const struct message *m, int code, const char *field)
     assert_int_equal(request.id, 7);
 }
 
-static const uint8_t inline_data[64] = {1, 2, 3, 4, 5, 6, 7, 8};
+static const uint8_t inline_data[256] = {1, 2, 3, 4, 5, 6, 7, 8};
 
 static struct gm_wire_buffer a_buffer(bool in_arena, bool is_input, uint32_t index, uint64_t bytes)
 {
@@ -103,6 +105,40 @@ static struct gm_wire_buffer a_buffer(bool in_arena, bool is_input, uint32_t ind
     return buffer;
 }
 
+static uint64_t f64_bits(double v)
+{
+    uint64_t bits;
+    memcpy(&bits, &v, sizeof bits);
+    return bits;
+}
+
+/* Good ones, every argument another value, for inputs that all fit inline_data. */
+static struct gm_args some_args(const struct gm_op_row *row, uint32_t dtype)
+{
+    struct gm_args args = {.n = sizeof inline_data / 32u, .dtype = (uint8_t)dtype};
+
+    for (uint32_t arg = 0; arg < GM_ARGS; arg++) {
+        if (!gm_args_takes(row, arg))
+            continue;
+        const uint32_t place = gm_arg_place(arg), type = gm_arg_type(arg);
+        if (type == GM_ARG_FLAG)
+            args.flags |= gm_place_flag(place);
+        else if (type == GM_ARG_TYPE)
+            args.type2 = (uint8_t)__builtin_ctz(row->types2);
+        else if (type == GM_ARG_COMPARE)
+            args.count = GM_COMPARE_between;
+        else if (place == GM_AT_COUNT)
+            args.count = 10u;
+        else if (place == GM_AT_COUNT2)
+            args.count2 = 3u;
+        else if (type == GM_ARG_F64)
+            args.value[place] = f64_bits((place & 1u) != 0 ? 2.25 : -1.5);
+        else
+            args.value[place] = type == GM_ARG_ELEMENT ? 42u + place : 1u;
+    }
+    return args;
+}
+
 static struct gm_wire_request a_submit(uint32_t op, uint32_t dtype, bool in_arena)
 {
     const struct gm_op_row row = gm_op_row(op);
@@ -110,21 +146,12 @@ static struct gm_wire_request a_submit(uint32_t op, uint32_t dtype, bool in_aren
     struct gm_wire_submit *const s = &request.u.submit;
 
     s->op = op;
-    s->dtype = dtype;
     s->has_device = true;
     s->device = 3;
-    s->n = dtype < GM_DTYPE_COUNT ? sizeof inline_data / gm_dtype_bytes(dtype) : 0;
-    s->descending = row.work == GM_WORK_SORT;
-    if (row.shape == GM_SHAPE_FILL)
-        s->value = 42;
-    if (row.shape == GM_SHAPE_HISTOGRAM)
-        s->bins = 10, s->lo = -1.5, s->hi = 2.25;
-    for (uint32_t i = 0; i < row.inputs; i++)
-        s->buffer[s->buffers] = a_buffer(in_arena, true, i, sizeof inline_data), s->buffers++;
-    for (uint32_t i = 0; i < row.outputs; i++) {
-        const uint64_t bytes = gm_output_bytes(row.shape, s->n, s->bins, dtype);
-        s->buffer[s->buffers] = a_buffer(in_arena, false, i + row.inputs, bytes), s->buffers++;
-    }
+    if (dtype < GM_DTYPE_COUNT)
+        s->args = some_args(&row, dtype);
+    for (uint32_t i = 0; i < (uint32_t)row.inputs + row.outputs; i++)
+        s->buffer[s->buffers++] = a_buffer(in_arena, i < row.inputs, i, gm_buffer_bytes(&row, i, &s->args));
     return request;
 }
 

@@ -158,9 +158,9 @@ static void what_cannot_be_said_is_refused(void **state)
     request.u.submit.op = GM_OP_COUNT;
     assert_int_equal(gm_wire_encode_request(&out, &request), GM_EOP);
     request.u.submit.op = GM_OP_fill;
-    request.u.submit.dtype = GM_DTYPE_f16;
+    request.u.submit.args.dtype = GM_DTYPE_f16;
     assert_int_equal(gm_wire_encode_request(&out, &request), GM_EDTYPE);
-    request.u.submit.dtype = GM_DTYPE_COUNT;
+    request.u.submit.args.dtype = GM_DTYPE_COUNT;
     assert_int_equal(gm_wire_encode_request(&out, &request), GM_EDTYPE);
     assert_int_equal(out.size, 0);
 }

@@ -51,7 +51,7 @@ static void dtypes(void)
 
 static void ops(void)
 {
-    static const char *const results[] = {"none", "same", "wide", "count"};
+    static const char *const results[] = {"none", "same", "wide", "count", "index"};
     line("| id | op | shape | dtypes | result | meaning |");
     line("|---|---|---|---|---|---|");
     for (uint32_t op = 0; op < GM_OP_COUNT; op++) {
@@ -66,14 +66,71 @@ static void ops(void)
     }
 }
 
+static const char *const extents[] = {[GM_EXTENT_N] = "n",
+                                      [GM_EXTENT_RESULT] = "n, of which the result says how many were written",
+                                      [GM_EXTENT_COUNT] = "bins",
+                                      [GM_EXTENT_COUNT1] = "bins + 1",
+                                      [GM_EXTENT_CELLS] = "bins * channels, or bins * bins_y",
+                                      [GM_EXTENT_PIXELS] = "n * channels",
+                                      [GM_EXTENT_LENGTH] = "length, or segments",
+                                      [GM_EXTENT_LENGTH1] = "segments + 1",
+                                      [GM_EXTENT_FIVE] = "5"};
+static const char *const contents[] = {[GM_CONTENT_T] = "dtype",
+                                       [GM_CONTENT_EDGES] = "dtype, rising",
+                                       [GM_CONTENT_WEIGHTS] = "dtype: center, west, east, north, south",
+                                       [GM_CONTENT_U64] = "u64",
+                                       [GM_CONTENT_TO] = "to",
+                                       [GM_CONTENT_INDEX] = "index, below length",
+                                       [GM_CONTENT_OFFSETS] = "index, not falling, from 0 to n"};
+
+/* What a shape's buffers hold, its arguments, and how its descriptor is. */
+static void shape(const char *name, struct gm_op_row row, uint32_t number)
+{
+    char text[400] = "", args[200] = "";
+    row.shape = (uint8_t)number;
+    gm_shape_fill(number, &row);
+    for (uint32_t i = 0; i < (uint32_t)row.inputs + row.outputs; i++) {
+        char field[GM_FIELD_BYTES_MAX];
+        gm_buffer_name(&row, i, "", field);
+        snprintf(text + strlen(text), sizeof text - strlen(text), "%s%s: %s (%s)", i ? "; " : "", field,
+                 extents[gm_buffer_extent(row.buffer[i])], contents[gm_buffer_content(row.buffer[i])]);
+    }
+    for (uint32_t arg = 0; arg < GM_ARGS; arg++)
+        if (row.args >> arg & 1u)
+            snprintf(args + strlen(args), sizeof args - strlen(args), "%s%s", args[0] ? ", " : "", gm_arg_name(arg));
+    line("| %s | %s | %s | %s | %s |", name, text[0] ? text : "none", args[0] ? args : "none",
+         row.outputs == 0 ? "-" : row.alias == GM_ALIAS_SAME ? "may be an input" : "overlaps nothing",
+         row.wide ? "wide" : "narrow");
+}
+
 static void shapes(void)
 {
-    line("| shape | inputs | outputs | descriptor |");
-    line("|---|---|---|---|");
-#define SHAPE(name, inputs, outputs, wide)                                                                  \
-    line("| %s | %d | %d | %s |", #name, inputs, outputs, (wide) ? "wide" : "narrow");
+    const struct gm_op_row none = {0};
+    line("| shape | buffers: elements (what they are) | arguments | output | descriptor |");
+    line("|---|---|---|---|---|");
+#define SHAPE(name, inputs, outputs, args, types2, alias, buffer0, buffer1, buffer2)                        \
+    shape(#name, none, GM_SHAPE_##name);
 #include "ops.def"
 #undef SHAPE
+}
+
+static const char *place_name(uint32_t place)
+{
+    static const char *const names[] = {"value 0", "value 1", "value 2", "value 3", "count", "more, bits 0 to 23",
+                                        "more, bits 24 to 31", "flag", "flag"};
+    return names[place];
+}
+
+static void arguments(void)
+{
+    static const char *const types[] = {[GM_ARG_ELEMENT] = "number, of dtype", [GM_ARG_F64] = "number",
+                                        [GM_ARG_COUNT] = "uint", [GM_ARG_SIZE] = "uint", [GM_ARG_FLAG] = "bool",
+                                        [GM_ARG_TYPE] = "str, an element type", [GM_ARG_COMPARE] = "str"};
+    line("| argument | type | in the descriptor | meaning |");
+    line("|---|---|---|---|");
+    for (uint32_t arg = 0; arg < GM_ARGS; arg++)
+        line("| %s | %s | %s | %s |", gm_arg_name(arg), types[gm_arg_type(arg)], place_name(gm_arg_place(arg)),
+             gm_arg_help(arg));
 }
 
 static void stats(void)
@@ -94,7 +151,8 @@ static void stats(void)
 static const struct {
     const char *name;
     void (*write)(void);
-} tables[] = {{"errors", errors}, {"dtypes", dtypes}, {"ops", ops}, {"shapes", shapes}, {"stats", stats}};
+} tables[] = {{"errors", errors}, {"dtypes", dtypes},       {"ops", ops},
+              {"shapes", shapes}, {"arguments", arguments}, {"stats", stats}};
 #define TABLES (sizeof tables / sizeof tables[0])
 
 /* Every number that the text may name, and must name. */
@@ -105,14 +163,16 @@ static const struct {
     N(GM_FRAME_HEADER) N(GM_FRAME_BYTES_MAX) N(GM_MSGPACK_DEPTH_MAX) N(GM_MSGPACK_ITEMS_MAX)                 \
     N(GM_METHOD_BYTES_MAX) N(GM_NAME_BYTES_MAX) N(GM_FIELD_BYTES_MAX) N(GM_ERROR_TEXT_MAX)                   \
     N(GM_FDS_PER_FRAME_MAX) N(GM_OUTPUT_BYTES_MAX) N(GM_STATS_BYTES_MAX) N(GM_INLINE_BYTES_MAX)              \
-    N(GM_BUFFERS_MAX) N(GM_ELEMENTS_MAX) N(GM_HIST_BINS_MAX) N(GM_ARENAS_MAX) N(GM_ARENAS_PER_SESSION_MAX)   \
+    N(GM_BUFFERS_MAX) N(GM_ELEMENTS_MAX) N(GM_HIST_BINS_MAX) N(GM_CHANNELS_MAX) N(GM_ARENAS_MAX)             \
+    N(GM_ARENAS_PER_SESSION_MAX)                                                                            \
     N(GM_ARENA_BYTES_MAX) N(GM_ARENA_BYTES_PER_UID_DEFAULT) N(GM_ARENA_ALIGN) N(GM_LANE_SLOTS_MIN)           \
     N(GM_LANE_SLOTS_MAX) N(GM_LANE0_SLOTS) N(GM_LANES_MAX) N(GM_CLIENT_LANE_SLOTS_MAX)                       \
     N(GM_CLIENT_LANE_SLOTS_DEFAULT) N(GM_LANE_ABUSE_MAX) N(GM_CANCELS_MAX) N(GM_DESC_SKIP_MARK)              \
     N(GM_PING_MS) N(GM_PING_DEADLINE_MS) N(GM_PING_KILL_MS) N(GM_DRAIN_MS_DEFAULT)                           \
     N(GM_W_OP) N(GM_W_SESSION) N(GM_W_ARENA0) N(GM_W_OFFSET0) N(GM_W_N) N(GM_W_ARENA1) N(GM_W_OFFSET1)       \
-    N(GM_W_COUNT) N(GM_W_ZERO) N(GM_W_WIDE) N(GM_W_VALUE0) N(GM_W_VALUE1) N(GM_W_ARENA2) N(GM_W_OFFSET2)     \
-    N(GM_W_SPARE) N(GM_DESC_WIDE_MARK) N(GM_FLAG_WIDE) N(GM_FLAG_DESCENDING) N(GM_LANE_OPEN)                 \
+    N(GM_W_COUNT) N(GM_W_MORE) N(GM_W_WIDE) N(GM_W_VALUE0) N(GM_W_VALUE1) N(GM_W_ARENA2) N(GM_W_OFFSET2)     \
+    N(GM_W_VALUE2) N(GM_W_VALUE3) N(GM_DESC_WIDE_MARK) N(GM_FLAG_WIDE) N(GM_FLAG_DESCENDING)                 \
+    N(GM_FLAG_EXCLUSIVE) N(GM_LANE_OPEN)                                                                    \
     N(GM_LANE_RECOVERING) N(GM_LANE_LOST) N(GM_LANE_CLOSED) N(GM_LANE_MAGIC)
 
 static const struct {
@@ -249,7 +309,7 @@ static void worked_examples_have_the_bytes_of_the_encoder(void **state)
     expect_example("hello", &out);
 
     request = (struct gm_wire_request){.id = 1, .method = GM_METHOD_SUBMIT};
-    request.u.submit.op = GM_OP_sum, request.u.submit.dtype = GM_DTYPE_f32, request.u.submit.n = 4;
+    request.u.submit.op = GM_OP_sum, request.u.submit.args.dtype = GM_DTYPE_f32, request.u.submit.args.n = 4;
     request.u.submit.buffers = 1;
     request.u.submit.buffer[0] = (struct gm_wire_buffer){GM_PLACE_INLINE, 0, 0, (const uint8_t *)data, sizeof data};
     out.size = 0;

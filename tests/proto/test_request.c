@@ -17,15 +17,15 @@ static void expect_same_buffer(const struct gm_wire_buffer *a, const struct gm_w
 static void expect_same_submit(const struct gm_wire_submit *a, const struct gm_wire_submit *b)
 {
     assert_int_equal(a->op, b->op);
-    assert_int_equal(a->dtype, b->dtype);
     assert_int_equal(a->has_device, b->has_device);
     assert_int_equal(a->device, b->device);
-    assert_int_equal(a->descending, b->descending);
-    assert_int_equal(a->n, b->n);
-    assert_int_equal(a->bins, b->bins);
-    assert_int_equal(a->value, b->value);
-    assert_memory_equal(&a->lo, &b->lo, sizeof a->lo);
-    assert_memory_equal(&a->hi, &b->hi, sizeof a->hi);
+    assert_int_equal(a->args.dtype, b->args.dtype);
+    assert_int_equal(a->args.type2, b->args.type2);
+    assert_int_equal(a->args.flags, b->args.flags);
+    assert_int_equal(a->args.n, b->args.n);
+    assert_int_equal(a->args.count, b->args.count);
+    assert_int_equal(a->args.count2, b->args.count2);
+    assert_memory_equal(a->args.value, b->args.value, sizeof a->args.value);
     assert_int_equal(a->buffers, b->buffers);
     for (uint32_t i = 0; i < a->buffers; i++)
         expect_same_buffer(&a->buffer[i], &b->buffer[i]);
@@ -96,7 +96,6 @@ static void an_op_may_be_given_by_number(void **state)
     gm_wire_put_u64(&m.out, GM_OP_nop);
     assert_int_equal(decode_request(&m, m.out.size, &request, &has_id, &problem), GM_OK);
     assert_int_equal(request.u.submit.op, GM_OP_nop);
-    assert_int_equal(request.u.submit.dtype, GM_DTYPE_COUNT);
     assert_int_equal(request.u.submit.buffers, 0);
 }
 

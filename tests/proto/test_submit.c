@@ -3,6 +3,7 @@
  * params of submit at their bounds: sizes that would overflow, values that no element holds, edges of a histogram,
  * buffers in the wrong place or number. One thread, no I/O.
  */
+#include "args.h"
 #include "message.h"
 
 #include <math.h>
@@ -244,11 +245,11 @@ static void an_inline_input_of_the_largest_size_is_taken(void **state)
     struct gm_wire_request request = {.id = 1, .method = GM_METHOD_SUBMIT}, back;
     struct gm_problem problem;
     bool has_id;
-    request.u.submit = (struct gm_wire_submit){.op = GM_OP_sum, .dtype = GM_DTYPE_f32, .buffers = 1};
+    request.u.submit = (struct gm_wire_submit){.op = GM_OP_sum, .args.dtype = GM_DTYPE_f32, .buffers = 1};
     for (uint32_t more = 0; more < 2; more++) {
         out.size = 0;
-        request.u.submit.n = GM_INLINE_BYTES_MAX / 4 + more;
-        request.u.submit.buffer[0] = (struct gm_wire_buffer){GM_PLACE_INLINE, 0, 0, data, request.u.submit.n * 4};
+        request.u.submit.args.n = GM_INLINE_BYTES_MAX / 4 + more;
+        request.u.submit.buffer[0] = (struct gm_wire_buffer){GM_PLACE_INLINE, 0, 0, data, request.u.submit.args.n * 4};
         assert_int_equal(gm_wire_encode_request(&out, &request), GM_OK);
         const int rc = gm_wire_decode_request(frame + GM_FRAME_HEADER, out.size - GM_FRAME_HEADER, &back, &has_id,
                                               &problem);
@@ -359,8 +360,8 @@ static void histograms_have_bins_and_finite_edges(void **state)
     key_arena("in", 1, 0);
     key_arena("out", 2, 0);
     expect(GM_OK, "");
-    assert_true(last.u.submit.lo == -0x1p63);
-    assert_true(last.u.submit.hi == 0x1p64);
+    assert_true(gm_f64_of(last.u.submit.args.value[0]) == -0x1p63);
+    assert_true(gm_f64_of(last.u.submit.args.value[1]) == 0x1p64);
 }
 
 /* A fill with a value given as raw msgpack, and the element bits that must come out; REFUSED: the value is named. */
@@ -427,9 +428,9 @@ static void a_value_becomes_element_bits_or_is_named(void **state)
         message_raw(&m, values[i].bytes, values[i].size);
         key_arena("out", 1, 0);
         expect(values[i].refused ? GM_EINVAL : GM_OK, values[i].refused ? "value" : "");
-        if (!values[i].refused && last.u.submit.value != values[i].bits)
+        if (!values[i].refused && last.u.submit.args.value[0] != values[i].bits)
             fail_msg("value %zu (%s): %llx instead of %llx", i, values[i].dtype,
-                     (unsigned long long)last.u.submit.value, (unsigned long long)values[i].bits);
+                     (unsigned long long)last.u.submit.args.value[0], (unsigned long long)values[i].bits);
     }
 }
 

@@ -223,9 +223,11 @@ static int fill_request(const struct run *run, const struct place *place, struct
 {
     *request = gm_request(gm_op_name(run->op), run->dtype, run->n);
     request->device = place->device;
-    request->bins = (uint32_t)run->bins;
-    request->lo = run->lo;
-    request->hi = run->hi;
+    if (run->row.shape == GM_SHAPE_HISTOGRAM) {
+        request->bins = (uint32_t)run->bins;
+        request->lo = run->lo;
+        request->hi = run->hi;
+    }
     request->descending = run->descending;
     if (run->value != NULL && !number_parse(run->value, run->dtype, &request->value))
         return bad_value("--value", run->value, "a number of this type");
@@ -302,8 +304,9 @@ int cmd_run(int argc, char **argv)
         rc = command_connect(&run.common, &client);
     place.kind = run.place;
     place.in_bytes = run.row.inputs > 0 ? run.n * gm_element_bytes(run.dtype) : 0;
+    const struct gm_args args = {.n = run.n, .count = (uint32_t)run.bins, .dtype = (uint8_t)run.dtype};
     if (run.row.outputs > 0)
-        place.out_bytes = gm_output_bytes(run.row.shape, run.n, run.bins, run.dtype);
+        place.out_bytes = gm_buffer_bytes(&run.row, run.row.inputs, &args);
     if (rc == EXIT_DONE)
         rc = reply_device(client, &run.common, run.device, &place.device);
     if (rc == EXIT_DONE)
