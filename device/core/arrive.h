@@ -24,7 +24,7 @@ GM_DEV bool gm_arrive(struct gm_entry *entry, const struct gm_job *job)
 GM_DEV void gm_arrive_next_phase(const struct gm_core *core, struct gm_entry *entry, const struct gm_job *job)
 {
     gm_store_relaxed_u64(&entry->arrived, (uint64_t)(job->phase + 1u) << 32);
-    gm_inbox_push(core, gm_inbox_word(GM_INBOX_NEXT, false, job));
+    gm_inbox_push(core, gm_inbox_word(GM_INBOX_NEXT, job));
 }
 
 #endif

@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The back: empties the inbox, so that the front need not wait for a trip to where it lies. Jobs that lay in their
- * tickets' slots, which are most when rates are high, end here: they are counted, and their entries go back to the
- * front. All other messages it passes on, in order. It also keeps the floor of the acknowledgements. Whole warp.
+ * The back: empties the inbox, so that the front need not wait for a trip to where it lies. Jobs that were answered end
+ * here: they are counted, and their entries go back to the front, which takes them when it needs some. Phases that are
+ * done it passes on, in order, and the front attends to them at once. It also keeps the floor of the acknowledgements.
+ * Whole warp.
  */
 #ifndef GM_CORE_BACK_H
 #define GM_CORE_BACK_H
 
 #include "inbox.h"
 #include "publish.h"
+#include "workspace.h"
 
 #define GM_INBOX_TAKE 32u /* messages that are taken in one turn */
 
-/* Counts n answered jobs that are alike. Back and front. One thread. */
+/* Counts n answered jobs that are alike. One thread. */
 GM_DEV void gm_back_count(struct gm_disp *d, uint32_t lane, uint32_t op, uint32_t kind, uint32_t n)
 {
     struct gm_device_counters *c = &d->counters;
@@ -52,7 +54,8 @@ GM_DEV bool gm_back_inbox(const struct gm_core *core, struct gm_disp *d)
     const uint32_t count = gm_lowest_zero(gm_ballot(gm_inbox_valid(core, at, word)));
     if (count == 0)
         return false;
-    const bool mine = gm_lane_id() < count, ends = mine && gm_inbox_in_slot(word), passes = mine && !ends;
+    const bool mine = gm_lane_id() < count, passes = mine && gm_inbox_kind(word) == GM_INBOX_NEXT;
+    const bool ends = mine && !passes;
     const uint32_t ends_rank = gm_scan_exclusive(ends ? 1u : 0u), passes_rank = gm_scan_exclusive(passes ? 1u : 0u);
     const uint32_t freed = gm_count_ones(gm_ballot(ends)), passed = gm_count_ones(gm_ballot(passes));
     gm_back_count_all(d, ends, word);
@@ -82,21 +85,41 @@ GM_DEV void gm_back_turn(const struct gm_core *core, struct gm_disp *d)
         gm_acks_look(core, d, published - floor > GM_ACKS_LOOK ? floor + GM_ACKS_LOOK : published);
 }
 
-/* The front takes back what the back has freed. A call, because it can wait until entries or credit are short. Whole
- * warp. */
+/* Jobs that have ended give back what they held: one of this SIMT lane's, or GM_LANE_NONE. Whole warp. */
+GM_DEV void gm_back_give(const struct gm_core *core, struct gm_disp *d, uint32_t index, uint32_t slot)
+{
+    const struct gm_note none = {GM_LANE_NONE, 0, 0, 0, 0};
+    const bool mine = index != GM_LANE_NONE;
+    const struct gm_note note = mine ? d->note[index] : none;
+    const uint32_t credits = gm_shfl_u32(gm_scan_exclusive(note.widest) + note.widest, GM_WARP - 1u);
+    if (mine) {
+        d->free_entry[slot] = (uint16_t)index;
+        d->note[index].lane = GM_LANE_NONE;
+    }
+    for (uint32_t pools = gm_ballot(mine && (note.lane & GM_LANE_POOL)); pools != 0; pools &= pools - 1u) {
+        const struct gm_job *job = &gm_entry_at(core, gm_shfl_u32(index, gm_lowest_one(pools)))->job;
+        if (gm_lane_id() == 0)
+            gm_workspace_give(d, job->workspace - (uint64_t)(uintptr_t)core->workspace, job->workspace_bytes);
+    }
+    gm_syncwarp();
+    if (gm_lane_id() == 0)
+        d->credit += credits;
+    gm_syncwarp();
+}
+
+/* The front takes back what the back has freed. A call, because it can wait until something is short. Whole warp. */
 GM_DEV_CALL void gm_back_collect(struct gm_disp *d)
 {
     d = gm_disp_here(d);
     const uint32_t freed = gm_agreed_u32(&d->crew.freed), count = freed - d->collected;
-    for (uint32_t i = gm_lane_id(); i < count; i += GM_WARP) {
-        const uint32_t index = d->crew.back[(d->collected + i) % GM_ENTRIES_MAX];
-        d->free_entry[d->free_entries + i] = (uint16_t)index;
-        d->note[index].lane = GM_LANE_NONE;
+    for (uint32_t base = 0; base < count; base += GM_WARP) {
+        const uint32_t i = base + gm_lane_id();
+        gm_back_give(&d->core, d, i < count ? d->crew.back[(d->collected + i) % GM_ENTRIES_MAX] : GM_LANE_NONE,
+                     d->free_entries + i);
     }
     gm_syncwarp();
     if (gm_lane_id() == 0) {
         d->free_entries += count;
-        d->credit += count; /* one each */
         d->collected = freed;
     }
     gm_syncwarp();

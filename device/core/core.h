@@ -69,7 +69,7 @@ struct __attribute__((aligned(128))) gm_slot {
     struct gm_granule g[GM_SLOT_GRANULES];
 };
 
-/* Inbox slot: lap << 32 | kind << 30 | in slot << 29 | op << 21 | lane << 12 | entry. */
+/* Inbox slot: lap << 32 | kind << 30 | op << 21 | lane << 12 | entry. */
 enum gm_inbox_kind {
     GM_INBOX_NEXT = 0, /* a phase is done and the job goes on; the others: it was answered, with */
     GM_INBOX_DONE = 1, /* a result */
@@ -178,8 +178,8 @@ struct gm_crew {
     uint32_t leave;      /* front: the others are to leave */
     uint32_t apart;      /* the parts run at the same time */
     uint32_t pad[3];
-    uint32_t message[GM_ENTRIES_MAX]; /* from the back to the front: inbox words of all jobs but those in slots */
-    uint16_t back[GM_ENTRIES_MAX];    /* entries of jobs in slots that are done */
+    uint32_t message[GM_ENTRIES_MAX]; /* from the back to the front: inbox words of phases that are done */
+    uint16_t back[GM_ENTRIES_MAX];    /* entries of jobs that were answered */
 };
 
 /* Private to the dispatcher. Copied in 16-byte pieces between launches of a GPU's kernel. */

@@ -9,12 +9,11 @@
 #include "core.h"
 
 static_assert(GM_ENTRIES_MAX <= 1u << 12 && GM_LANE_TABLE <= 1u << 9 && GM_OP_COUNT <= 1u << 8, "a message's bits");
-GM_HD uint32_t gm_inbox_word(uint32_t kind, bool in_slot, const struct gm_job *job)
+GM_HD uint32_t gm_inbox_word(uint32_t kind, const struct gm_job *job)
 {
-    return kind << 30 | (in_slot ? 1u << 29 : 0u) | (uint32_t)job->op << 21 | (uint32_t)job->lane << 12 | job->entry;
+    return kind << 30 | (uint32_t)job->op << 21 | (uint32_t)job->lane << 12 | job->entry;
 }
 GM_HD uint32_t gm_inbox_kind(uint64_t word) { return (uint32_t)word >> 30; }
-GM_HD bool gm_inbox_in_slot(uint64_t word) { return ((uint32_t)word >> 29 & 1u) != 0; }
 GM_HD uint32_t gm_inbox_op(uint64_t word) { return (uint32_t)word >> 21 & 0xffu; }
 GM_HD uint32_t gm_inbox_lane(uint64_t word) { return (uint32_t)word >> 12 & 0x1ffu; }
 GM_HD uint32_t gm_inbox_entry(uint64_t word) { return (uint32_t)word & 0xfffu; }

@@ -484,7 +484,7 @@ GM_DEV uint64_t gm_start(struct gm_disp *d, uint32_t lane_index, uint32_t count)
     struct gm_lane_row *lane = &d->lane[lane_index];
     uint64_t tally = 0;
     /* Never split a wide descriptor whose second half is not there yet. */
-    if (d->free_entries < count || d->credit < GM_SHARES_MAX)
+    if (d->free_entries < count || d->credit < count)
         gm_back_collect(d);
     const uint32_t last = gm_poll_word(d, count - 1u, GM_W_OP);
     if ((last & 0xffffu) != GM_DESC_WIDE_MARK && (last >> 24 & GM_FLAG_WIDE))
@@ -496,6 +496,10 @@ GM_DEV uint64_t gm_start(struct gm_disp *d, uint32_t lane_index, uint32_t count)
                                          : gm_start_chunk(d, lane_index, base, count);
         held = gm_tally_consumed(done) < slots;
         tally += done;
+        if (held && gm_agreed_u32(&d->crew.freed) != d->collected) { /* once more, with what others have given back */
+            gm_back_collect(d);
+            held = false;
+        }
     }
     const uint32_t consumed = gm_tally_consumed(tally);
     gm_syncwarp();

@@ -17,31 +17,6 @@ enum gm_turn_result {
     GM_TURN_STOP   /* stop tickets are out; the caller leaves after its workers */
 };
 
-/* Finished jobs that did not lie in a slot give back what they held. mine: this SIMT lane has one. Whole warp. */
-GM_DEV void gm_message_done(const struct gm_core *core, struct gm_disp *d, bool mine, uint32_t word)
-{
-    const struct gm_note none = {GM_LANE_NONE, 0, 0, 0, 0};
-    const uint32_t index = gm_inbox_entry(word), dones = gm_ballot(mine), rank = gm_scan_exclusive(mine ? 1u : 0u);
-    const struct gm_note note = mine ? d->note[index] : none;
-    const uint32_t credits = gm_shfl_u32(gm_scan_exclusive(note.widest) + note.widest, GM_WARP - 1u);
-    if (mine) {
-        d->free_entry[d->free_entries + rank] = (uint16_t)index;
-        d->note[index].lane = GM_LANE_NONE;
-    }
-    gm_back_count_all(d, mine, word);
-    for (uint32_t pools = gm_ballot(mine && (note.lane & GM_LANE_POOL)); pools != 0; pools &= pools - 1u) {
-        const struct gm_job *job = &gm_entry_at(core, gm_shfl_u32(index, gm_lowest_one(pools)))->job;
-        if (gm_lane_id() == 0)
-            gm_workspace_give(d, job->workspace - (uint64_t)(uintptr_t)core->workspace, job->workspace_bytes);
-    }
-    gm_syncwarp();
-    if (gm_lane_id() == 0) {
-        d->free_entries += gm_count_ones(dones);
-        d->credit += credits;
-    }
-    gm_syncwarp();
-}
-
 /* Phases that are done get their next one published. next: tickets of this SIMT lane's, or 0. False when there is no
  * room. Whole warp. */
 GM_DEV bool gm_message_next(const struct gm_core *core, struct gm_disp *d, uint32_t next, uint32_t index)
@@ -63,25 +38,22 @@ GM_DEV bool gm_message_next(const struct gm_core *core, struct gm_disp *d, uint3
     return true;
 }
 
-/* Messages that the back has passed on, at most GM_INBOX_TAKE. A phase that finds no room stops it until the next turn.
- * Returns how many were taken. Whole warp. */
+/* Phases that are done, which the back has passed on, at most GM_INBOX_TAKE. One that finds no room stops it until the
+ * next turn. Returns how many were taken. Whole warp. */
 GM_DEV uint32_t gm_messages_take(const struct gm_core *core, struct gm_disp *d)
 {
     const uint32_t there = gm_agreed_u32(&d->crew.messages) - d->messages_taken;
     const uint32_t count = there < GM_INBOX_TAKE ? there : GM_INBOX_TAKE;
     uint32_t taken = 0;
-    for (bool blocked = false; taken < count && !blocked;) {
-        uint32_t here = count - taken < GM_WARP ? count - taken : GM_WARP, word = 0;
-        if (gm_lane_id() < here)
-            word = d->crew.message[(d->messages_taken + taken + gm_lane_id()) % GM_ENTRIES_MAX];
-        const bool is_next = gm_lane_id() < here && gm_inbox_kind(word) == GM_INBOX_NEXT;
-        const uint32_t next = is_next ? d->note[gm_inbox_entry(word)].widest : 0u, nexts = gm_ballot(is_next);
-        if (nexts != 0 && !gm_message_next(core, d, next, gm_inbox_entry(word))) {
-            blocked = true;
-            here = gm_lowest_one(nexts); /* what stands before the first phase that does not fit yet */
+    while (taken < count) {
+        const uint32_t here = count - taken < GM_WARP ? count - taken : GM_WARP;
+        uint32_t index = 0, next = 0;
+        if (gm_lane_id() < here) {
+            index = gm_inbox_entry(d->crew.message[(d->messages_taken + taken + gm_lane_id()) % GM_ENTRIES_MAX]);
+            next = d->note[index].widest;
         }
-        if (here != 0)
-            gm_message_done(core, d, gm_lane_id() < here && !is_next, word);
+        if (!gm_message_next(core, d, next, index))
+            break;
         taken += here;
     }
     gm_syncwarp();

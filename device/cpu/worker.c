@@ -89,7 +89,7 @@ static void finish_phase(struct gm_device *device, struct gm_run *run, struct gm
         gm_arrive_next_phase(&device->core, entry, job);
     } else {
         gm_complete(job, run->result, status);
-        gm_inbox_push(&device->core, gm_inbox_word(gm_inbox_answered(status), run->in_slot, job));
+        gm_inbox_push(&device->core, gm_inbox_word(gm_inbox_answered(status), job));
     }
     gm_cpu_ring(device);
 }

@@ -17,13 +17,24 @@
 #define GM_KERNEL_SHARED                                                                                               \
     (GM_BLOCK_SCRATCH > sizeof(struct gm_disp) ? (uint32_t)GM_BLOCK_SCRATCH : (uint32_t)sizeof(struct gm_disp))
 
-/* Moves the dispatcher's state between launches: global memory <-> shared memory, by all threads of the block. */
+/* Moves the dispatcher's state between launches: global memory <-> shared memory, by all threads of the block. Several
+ * loads before the first store, because each round is a trip to the second-level cache. */
 static __device__ void copy_disp(struct gm_disp *to, const struct gm_disp *from)
 {
+    const uint32_t ahead = 6u, all = sizeof(struct gm_disp) / 16u;
     const uint4 *source = (const uint4 *)from;
     uint4 *target = (uint4 *)to;
-    for (uint32_t i = threadIdx.x; i < sizeof(struct gm_disp) / 16u; i += blockDim.x)
-        target[i] = source[i];
+    for (uint32_t base = threadIdx.x; base < all; base += ahead * blockDim.x) {
+        uint4 v[ahead];
+#pragma unroll
+        for (uint32_t k = 0; k < ahead; k++)
+            if (base + k * blockDim.x < all)
+                v[k] = source[base + k * blockDim.x];
+#pragma unroll
+        for (uint32_t k = 0; k < ahead; k++)
+            if (base + k * blockDim.x < all)
+                target[base + k * blockDim.x] = v[k];
+    }
     __syncthreads();
 }
 
@@ -262,7 +273,7 @@ static __device__ void finish(const struct gm_core *core, struct worker *w)
             gm_arrive_next_phase(core, entry, job);
         } else {
             gm_complete(job, w->run.result, status);
-            gm_inbox_push(core, gm_inbox_word(gm_inbox_answered(status), gm_ticket_inline(w->ticket), job));
+            gm_inbox_push(core, gm_inbox_word(gm_inbox_answered(status), job));
         }
     }
 }

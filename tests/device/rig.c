@@ -248,7 +248,7 @@ void rig_run(struct rig *rig, const struct gm_drawn *drawn)
     memset(&rig->seen[(size_t)index * GM_SHARES_MAX], 0, GM_SHARES_MAX);
     gm_complete(&job, RIG_RESULT, status);
     rig->answered++;
-    gm_inbox_push(core, gm_inbox_word(gm_inbox_answered(status), gm_ticket_inline(drawn->word), &job));
+    gm_inbox_push(core, gm_inbox_word(gm_inbox_answered(status), &job));
 }
 
 bool rig_work(struct rig *rig, struct rig_worker *worker)
@@ -282,4 +282,46 @@ uint64_t rig_random(uint64_t *state)
     z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
     z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
     return z ^ z >> 31;
+}
+
+void rig_open_shape(struct rig *rig, const struct gm_core_shape *shape)
+{
+    rig_open(rig, shape);
+    rig_arena_set(rig, RIG_ARENA, RIG_BASE, RIG_BYTES, RIG_SESSION, 0);
+    rig_lane_open(rig, 0, 4, 0);
+    rig_lane_open(rig, 1, 4, UINT64_C(0xfffffffd) << 4);
+}
+
+void rig_open_small(struct rig *rig)
+{
+    const struct gm_core_shape shape = {.tickets_log2 = 3, .entries_log2 = 2, .workers = RIG_WORKERS,
+                                        .host_shares = RIG_WORKERS, .ticket_start = UINT64_C(0xfffffffd) << 3,
+                                        .inbox_start = UINT64_C(0xfffffffd) << 2,
+                                        .idle_ns = UINT64_MAX, .workspace_bytes = 1u << 20};
+    rig_open_shape(rig, &shape);
+}
+
+void rig_assert_settled(struct rig *rig)
+{
+    const struct gm_device_counters *c = &rig->d->counters;
+    assert_int_equal(rig->d->free_entries, rig->core->entries_count);
+    assert_int_equal(rig->d->credit, (1u << rig->core->tickets_log2) - rig->core->workers);
+    assert_int_equal(c->workspace, 0);
+    assert_int_equal(c->entries, 0);
+    assert_int_equal(rig->d->pieces, 1);
+    assert_int_equal(c->started, c->completed);
+    assert_int_equal(c->polled, c->started + c->refused);
+    assert_int_equal(c->completed, rig->answered);
+    assert_int_equal(c->tickets, rig->shares_run);
+    assert_int_equal(rig->d->cancels, 0);
+    assert_int_equal(rig->d->held_lane, 0);
+    uint64_t completed = 0;
+    for (uint32_t i = 0; i < rig->d->lane_top; i++)
+        completed += rig->d->lane[i].completed;
+    assert_int_equal(completed, c->completed + c->refused);
+    bool seen[GM_ENTRIES_MAX] = {false};
+    for (uint32_t i = 0; i < rig->core->entries_count; i++) { /* each free entry is in the list once */
+        assert_false(seen[rig->d->free_entry[i]]);
+        seen[rig->d->free_entry[i]] = true;
+    }
 }

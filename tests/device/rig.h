@@ -51,6 +51,16 @@ struct rig {
 void rig_open(struct rig *rig, const struct gm_core_shape *shape);
 void rig_close(struct rig *rig);
 
+/* A device of RIG_WORKERS workers with few tickets and entries, lanes 0 and 1 of sixteen slots and one arena; counters
+ * near their wrap. */
+#define RIG_WORKERS 3u
+#define RIG_ARENA   (1u | 1u << 16)
+#define RIG_BASE    UINT64_C(0x7f0000000000)
+#define RIG_BYTES   (UINT64_C(1) << 40)
+void rig_open_shape(struct rig *rig, const struct gm_core_shape *shape);
+void rig_open_small(struct rig *rig);
+/* Nothing is lent and every counter adds up. */
+void rig_assert_settled(struct rig *rig);
 enum gm_turn_result rig_turn(struct rig *rig);
 /* What a backend does after its sleep. */
 void rig_wake(struct rig *rig);

@@ -123,6 +123,8 @@ static void unknown_flags_and_nonzero_padding_are_refused(void **state)
     sort_words(words, 4, MINE, 0, SECOND, 0);
     words[GM_W_MORE] = 1;
     assert_check(&rig, 1, words, GM_EINVAL);
+    words[GM_W_MORE] = (uint32_t)GM_DTYPE_i32 << 24; /* a second type */
+    assert_check(&rig, 1, words, GM_EINVAL);
     sort_words(words, 4, MINE, 0, SECOND, 0);
     words[GM_W_COUNT] = 1; /* bins, and no histogram */
     assert_check(&rig, 1, words, GM_EINVAL);

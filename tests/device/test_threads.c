@@ -156,7 +156,7 @@ static void share_of(const struct gm_drawn *drawn)
     }
     __atomic_fetch_add(&t.answers, 1, __ATOMIC_RELAXED);
     gm_complete(&job, job.position, status);
-    gm_inbox_push(t.rig.core, gm_inbox_word(gm_inbox_answered(status), in_slot, &job));
+    gm_inbox_push(t.rig.core, gm_inbox_word(gm_inbox_answered(status), &job));
 }
 
 static void *work(void *arg)

@@ -12,28 +12,12 @@
 
 #include "rig.h"
 
-#define ARENA  (1u | 1u << 16)
+#define ARENA  RIG_ARENA
 #define HOST   (2u | 1u << 16)
-#define BASE   UINT64_C(0x7f0000000000)
-#define BYTES  (UINT64_C(1) << 40)
+#define BASE   RIG_BASE
+#define BYTES  RIG_BYTES
 #define TILE   (UINT64_C(16384) / 4u) /* elements of a sort tile of u32 */
-#define WORKERS 3u
-
-static void open_shape(struct rig *rig, const struct gm_core_shape *shape)
-{
-    rig_open(rig, shape);
-    rig_arena_set(rig, ARENA, BASE, BYTES, RIG_SESSION, 0);
-    rig_lane_open(rig, 0, 4, 0);
-    rig_lane_open(rig, 1, 4, UINT64_C(0xfffffffd) << 4);
-}
-static void open_small(struct rig *rig)
-{
-    const struct gm_core_shape shape = {.tickets_log2 = 3, .entries_log2 = 2, .workers = WORKERS,
-                                        .host_shares = WORKERS, .ticket_start = UINT64_C(0xfffffffd) << 3,
-                                        .inbox_start = UINT64_C(0xfffffffd) << 2,
-                                        .idle_ns = UINT64_MAX, .workspace_bytes = 1u << 20};
-    open_shape(rig, &shape);
-}
+#define WORKERS RIG_WORKERS
 
 static uint64_t submit_sort(struct rig *rig, uint32_t lane, uint64_t n)
 {
@@ -58,38 +42,12 @@ static void assert_no_answer(struct rig *rig, uint32_t lane, uint64_t position)
     assert_false(rig_answer(rig, lane, position, &g));
 }
 
-/* Nothing is lent and every counter adds up. */
-static void assert_settled(struct rig *rig)
-{
-    const struct gm_device_counters *c = &rig->d->counters;
-    assert_int_equal(rig->d->free_entries, rig->core->entries_count);
-    assert_int_equal(rig->d->credit, (1u << rig->core->tickets_log2) - rig->core->workers);
-    assert_int_equal(c->workspace, 0);
-    assert_int_equal(c->entries, 0);
-    assert_int_equal(rig->d->pieces, 1);
-    assert_int_equal(c->started, c->completed);
-    assert_int_equal(c->polled, c->started + c->refused);
-    assert_int_equal(c->completed, rig->answered);
-    assert_int_equal(c->tickets, rig->shares_run);
-    assert_int_equal(rig->d->cancels, 0);
-    assert_int_equal(rig->d->held_lane, 0);
-    uint64_t completed = 0;
-    for (uint32_t i = 0; i < rig->d->lane_top; i++)
-        completed += rig->d->lane[i].completed;
-    assert_int_equal(completed, c->completed + c->refused);
-    bool seen[GM_ENTRIES_MAX] = {false};
-    for (uint32_t i = 0; i < rig->core->entries_count; i++) { /* each free entry is in the list once */
-        assert_false(seen[rig->d->free_entry[i]]);
-        seen[rig->d->free_entry[i]] = true;
-    }
-}
-
 static void nop_completes(void **state)
 {
     struct rig rig;
     struct rig_worker w = {0};
     (void)state;
-    open_small(&rig);
+    rig_open_small(&rig);
     const uint64_t p = rig_submit_nop(&rig, 1);
     uint32_t turns = 0;
     while (!rig_work(&rig, &w)) {
@@ -102,7 +60,7 @@ static void nop_completes(void **state)
     assert_int_equal(rig.d->counters.lane_submitted, 1);
     rig_submit_nop(&rig, 0); /* no client's lane */
     rig_settle(&rig, &w, 1);
-    assert_settled(&rig);
+    rig_assert_settled(&rig);
     rig_close(&rig);
 }
 
@@ -116,7 +74,7 @@ static void a_started_job_is_marked_wherever_its_memory_is(void **state)
         uint32_t words[GM_DESC_WORDS];
         struct gm_drawn slot;
         const uint32_t jobs = variant < 4 ? 1u + (variant >> 1) : 1u;
-        open_small(&rig);
+        rig_open_small(&rig);
         rig_arena_set(&rig, HOST, BASE + BYTES, UINT64_C(1) << 22, RIG_SESSION, GM_ARENA_HOST);
         rig_words(words, GM_OP_sum, GM_DTYPE_u32, 0, variant < 4 ? 16 : UINT64_C(1) << 20);
         rig_buffer(words, 0, variant & 1u ? HOST : ARENA, 0);
@@ -129,7 +87,7 @@ static void a_started_job_is_marked_wherever_its_memory_is(void **state)
             assert_int_equal(rig.lane[1].journal[p & 15u], gm_lap(p, 4));
         rig_run(&rig, &slot);
         rig_settle(&rig, w, WORKERS);
-        assert_settled(&rig);
+        rig_assert_settled(&rig);
         rig_close(&rig);
     }
 }
@@ -149,7 +107,7 @@ static void a_lone_job_starts_only_when_nothing_is_to_be_thought_of(void **state
     struct rig_worker w[WORKERS] = {{0}};
     uint32_t words[GM_DESC_WORDS];
     (void)state;
-    open_small(&rig);
+    rig_open_small(&rig);
     for (uint32_t i = 0; i < 2; i++) {
         uint32_t *const needed = i == 0 ? &rig.d->credit : &rig.d->free_entries, there = *needed;
         *needed = 0;
@@ -179,7 +137,7 @@ static void a_lone_job_starts_only_when_nothing_is_to_be_thought_of(void **state
     assert_true(rig_work(&rig, &w[0]));
     assert_int_equal(published_in_turns(&rig), 1);
     rig_settle(&rig, w, WORKERS);
-    assert_settled(&rig);
+    rig_assert_settled(&rig);
     rig_close(&rig);
 }
 
@@ -188,14 +146,14 @@ static void phases_go_through_the_inbox_one_after_another(void **state)
     struct rig rig;
     struct rig_worker w[WORKERS] = {{0}};
     (void)state;
-    open_small(&rig);
+    rig_open_small(&rig);
     const uint64_t p = submit_sort(&rig, 1, 20 * TILE);
     rig_settle(&rig, w, WORKERS);
     assert_answer(&rig, 1, p, GM_OK);
     assert_int_equal(rig.d->counters.phases, 8); /* two for each byte of a u32 */
     assert_int_equal(rig.d->counters.tickets, 8 * WORKERS);
     assert_true(rig.d->counters.workspace_high >= 20 * TILE * 4);
-    assert_settled(&rig);
+    rig_assert_settled(&rig);
     rig_close(&rig);
 }
 
@@ -208,7 +166,7 @@ static void a_shared_phase_ends_with_its_last_share_in_any_order(void **state)
         uint64_t random = seed, positions[6];
         struct gm_drawn slot[WORKERS];
         bool has[WORKERS] = {false};
-        open_small(&rig);
+        rig_open_small(&rig);
         for (uint32_t i = 0; i < 6; i++)
             positions[i] = i % 2u ? submit_sort(&rig, i % 3u ? 1 : 0, (3 + rig_random(&random) % 9u) * TILE)
                                   : rig_submit_nop(&rig, i % 3u ? 1 : 0);
@@ -227,7 +185,7 @@ static void a_shared_phase_ends_with_its_last_share_in_any_order(void **state)
         rig_settle(&rig, w, WORKERS);
         for (uint32_t i = 0; i < 6; i++)
             assert_answer(&rig, i % 3u ? 1 : 0, positions[i], GM_OK);
-        assert_settled(&rig);
+        rig_assert_settled(&rig);
         rig_close(&rig);
     }
 }
@@ -237,7 +195,7 @@ static void a_job_cancelled_before_it_was_polled_never_starts(void **state)
     struct rig rig;
     struct rig_worker w = {0};
     (void)state;
-    open_small(&rig);
+    rig_open_small(&rig);
     const uint64_t at = rig.lane[1].position;
     assert_int_equal(rig_cancel(&rig, 1, at + 1), GM_OK); /* not even written yet */
     assert_int_equal(rig_cancel(&rig, 1, at - 1), GM_ENOTFOUND);
@@ -250,7 +208,7 @@ static void a_job_cancelled_before_it_was_polled_never_starts(void **state)
     assert_answer(&rig, 1, b, GM_ECANCELLED);
     assert_answer(&rig, 1, c, GM_OK);
     assert_int_equal(rig.d->counters.refused, 1);
-    assert_settled(&rig);
+    rig_assert_settled(&rig);
     rig_close(&rig);
 }
 
@@ -260,7 +218,7 @@ static void a_job_cancelled_in_flight_ends_with_its_phase(void **state)
     struct rig_worker w[WORKERS] = {{0}};
     struct gm_drawn slot;
     (void)state;
-    open_small(&rig);
+    rig_open_small(&rig);
     const uint64_t p = submit_sort(&rig, 1, 20 * TILE);
     while (!rig_take(&rig, &w[0], &slot))
         rig_turn(&rig);
@@ -270,7 +228,7 @@ static void a_job_cancelled_in_flight_ends_with_its_phase(void **state)
     rig_settle(&rig, w, WORKERS);
     assert_answer(&rig, 1, p, GM_ECANCELLED);
     assert_int_equal(rig.d->counters.phases, 1);
-    assert_settled(&rig);
+    rig_assert_settled(&rig);
     rig_close(&rig);
 }
 
@@ -281,7 +239,7 @@ static void a_cancel_is_for_one_lane(void **state)
     struct rig_worker w[WORKERS] = {{0}};
     struct gm_drawn slot;
     (void)state;
-    open_small(&rig);
+    rig_open_small(&rig);
     const uint64_t start = rig.lane[1].position;
     rig_lane_open(&rig, 2, 4, start);
     assert_int_equal(rig_cancel(&rig, 2, start + 1u), GM_OK); /* not even written yet */
@@ -299,7 +257,7 @@ static void a_cancel_is_for_one_lane(void **state)
     assert_answer(&rig, 2, start, GM_ECANCELLED);
     assert_answer(&rig, 2, start + 1u, GM_ECANCELLED);
     assert_answer(&rig, 2, start + 2u, GM_OK);
-    assert_settled(&rig);
+    rig_assert_settled(&rig);
     rig_close(&rig);
 }
 
@@ -308,7 +266,7 @@ static void cancelling_an_answered_job_finds_nothing(void **state)
     struct rig rig;
     struct rig_worker w = {0};
     (void)state;
-    open_small(&rig);
+    rig_open_small(&rig);
     const uint64_t p = rig_submit_nop(&rig, 1);
     rig_settle(&rig, &w, 1);
     assert_int_equal(rig_cancel(&rig, 1, p), GM_ENOTFOUND);
@@ -318,7 +276,7 @@ static void cancelling_an_answered_job_finds_nothing(void **state)
         rig_settle(&rig, &w, 1);
         assert_answer(&rig, 1, next, GM_OK);
     }
-    assert_settled(&rig);
+    rig_assert_settled(&rig);
     rig_close(&rig);
 }
 
@@ -339,7 +297,7 @@ static void cancels_in_waiting_are_bounded(void **state)
     rig_settle(&rig, &w, 1);
     for (uint32_t i = 0; i < 2u * GM_CANCELS_MAX; i++)
         assert_answer(&rig, 1, i, i % 2u ? GM_OK : GM_ECANCELLED);
-    assert_settled(&rig);
+    rig_assert_settled(&rig);
     rig_close(&rig);
 }
 
@@ -348,7 +306,7 @@ static void stop_tickets_come_behind_everything_and_state_survives(void **state)
     struct rig rig;
     struct rig_worker w[WORKERS] = {{0}};
     (void)state;
-    open_small(&rig);
+    rig_open_small(&rig);
     for (uint32_t round = 0; round < 10; round++) { /* each a pause and a relaunch, through the wrap of the lap */
         const uint64_t p = submit_sort(&rig, 1, 20 * TILE);
         while (rig.d->counters.started == round)
@@ -380,7 +338,7 @@ static void a_job_that_waits_for_workspace_goes_first(void **state)
     struct rig_worker w[WORKERS] = {{0}};
     struct gm_drawn slot;
     (void)state;
-    open_small(&rig);
+    rig_open_small(&rig);
     const uint64_t a = submit_sort(&rig, 1, 40 * TILE); /* 640 KiB of keys: the pool holds one */
     while (!rig_take(&rig, &w[0], &slot))
         rig_turn(&rig);
@@ -400,7 +358,7 @@ static void a_job_that_waits_for_workspace_goes_first(void **state)
     assert_answer(&rig, 1, b, GM_OK);
     assert_answer(&rig, 1, c, GM_OK);
     assert_answer(&rig, 0, other, GM_OK);
-    assert_settled(&rig);
+    rig_assert_settled(&rig);
     rig_close(&rig);
 }
 
@@ -409,7 +367,7 @@ static void wide_jobs_are_not_starved_by_narrow_ones(void **state)
     struct rig rig;
     struct rig_worker w[WORKERS] = {{0}};
     (void)state;
-    open_small(&rig);
+    rig_open_small(&rig);
     uint64_t nops = 0, wide = UINT64_MAX;
     struct gm_granule g;
     for (uint32_t step = 0; step < 2000; step++) {
@@ -423,7 +381,7 @@ static void wide_jobs_are_not_starved_by_narrow_ones(void **state)
     assert_true(rig_answer(&rig, 1, wide, &g));
     assert_true(nops > 100);
     rig_settle(&rig, w, WORKERS);
-    assert_settled(&rig);
+    rig_assert_settled(&rig);
     rig_close(&rig);
 }
 
@@ -433,7 +391,7 @@ static void admin_lane_is_served_while_lanes_are_full_and_nobody_works(void **st
     struct rig_worker w[WORKERS] = {{0}};
     uint64_t turns_before = 0;
     (void)state;
-    open_small(&rig);
+    rig_open_small(&rig);
     for (uint32_t i = 0; i < 16; i++) {
         submit_sort(&rig, 0, 40 * TILE);
         submit_sort(&rig, 1, 40 * TILE);
@@ -446,7 +404,7 @@ static void admin_lane_is_served_while_lanes_are_full_and_nobody_works(void **st
     }
     rig_settle(&rig, w, WORKERS);
     assert_int_equal(rig.answered, 32);
-    assert_settled(&rig);
+    rig_assert_settled(&rig);
     rig_close(&rig);
 }
 
@@ -456,7 +414,7 @@ static void admin_refuses_what_it_cannot_do(void **state)
     struct rig_worker w = {0};
     uint32_t words[GM_DESC_WORDS] = {0};
     (void)state;
-    open_small(&rig);
+    rig_open_small(&rig);
     assert_int_equal(rig_admin(&rig, 0x1ff, 0, NULL, NULL), GM_EOP);
     words[GM_A_FLAGS] = 4;
     gm_desc_put64(words, GM_A_ADDRESS, (uint64_t)(uintptr_t)rig.lane[1].memory);
@@ -485,7 +443,7 @@ static void a_lane_closes_when_its_jobs_are_answered(void **state)
     struct rig_worker w[WORKERS] = {{0}};
     struct gm_drawn slot;
     (void)state;
-    open_small(&rig);
+    rig_open_small(&rig);
     submit_sort(&rig, 1, 20 * TILE);
     while (!rig_take(&rig, &w[0], &slot))
         rig_turn(&rig);
@@ -506,7 +464,7 @@ static void a_sleeping_client_is_woken_once_for_each_sleep(void **state)
     struct rig_worker w = {0};
     uint32_t wakes = 0;
     (void)state;
-    open_small(&rig);
+    rig_open_small(&rig);
     for (uint64_t reaped = 0; reaped < 5; reaped++) {
         const struct gm_granule wait = {{(uint32_t)reaped, 0, 1, 0}};
         rig_submit_nop(&rig, 0);
@@ -533,7 +491,7 @@ static void an_idle_device_parks_and_one_with_work_does_not(void **state)
     (void)state;
     const struct gm_core_shape shape = {.tickets_log2 = 3, .entries_log2 = 2, .workers = 1, .host_shares = 1,
                                         .idle_ns = 0, .workspace_bytes = 1u << 20};
-    open_shape(&rig, &shape);
+    rig_open_shape(&rig, &shape);
     assert_int_equal(rig_turn(&rig), GM_TURN_PARK);
     rig_wake(&rig);
     rig_submit_nop(&rig, 1);
@@ -546,7 +504,7 @@ static void an_idle_device_parks_and_one_with_work_does_not(void **state)
     rig_run(&rig, &slot);
     rig_wake(&rig);
     assert_int_equal(rig_turn(&rig), GM_TURN_PARK); /* the back has counted it, and nothing is left */
-    assert_settled(&rig);
+    rig_assert_settled(&rig);
     rig_close(&rig);
 }
 
@@ -556,7 +514,7 @@ static void counters_go_out_and_add_up(void **state)
     struct rig_worker w[WORKERS] = {{0}};
     uint32_t words[GM_DESC_WORDS];
     (void)state;
-    open_small(&rig);
+    rig_open_small(&rig);
     for (uint32_t i = 0; i < 200; i++) {
         rig_words(words, i % 5u == 0 ? 999u : GM_OP_nop, 0, 0, 0);
         rig_submit(&rig, i & 1u, words);
@@ -564,7 +522,7 @@ static void counters_go_out_and_add_up(void **state)
             submit_sort(&rig, i & 1u, 8 * TILE);
         rig_settle(&rig, w, WORKERS);
     }
-    assert_settled(&rig);
+    rig_assert_settled(&rig);
     assert_int_equal(rig.d->counters.refused, 40);
     assert_int_equal(rig.d->counters.started, 160 + 25);
     assert_true(rig.d->counters.entries_high >= 1 && rig.d->counters.entries_high <= rig.core->entries_count);

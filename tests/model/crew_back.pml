@@ -51,7 +51,7 @@ end_home:
     od
 }
 
-/* gm_back_inbox: what lay in its slot ends here, and all else is passed on. */
+/* gm_back_inbox: jobs that were answered end here, and phases that are done are passed on. */
 #define THERE (inbox[in_head % ENTRIES].lap == LAP(in_head, ENTRIES))
 inline count(lane_, owner_) /* gm_back_count */
 {
@@ -62,7 +62,6 @@ inline put()
 {
     d_step {
         message[messages % ENTRIES].lap = messages;
-        message[messages % ENTRIES].kind = kind;
         message[messages % ENTRIES].entry = e;
         NEXT(in_head, ENTRIES)
     };
@@ -73,7 +72,7 @@ inline back_inbox()
     d_step {
         THERE ->
         e = inbox[in_head % ENTRIES].entry; kind = inbox[in_head % ENTRIES].kind;
-        ends = (kind == MSG_DONE && KIND(ent[e].job) == SHORT);
+        ends = (kind == MSG_DONE);
         lane = ent[e].lane; own = ent[e].owner
     };
     if

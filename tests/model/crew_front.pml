@@ -64,7 +64,6 @@ inline collect()
 
 /* gm_messages_take. A phase that finds no room stays where it is. */
 #define WORD message[messages_taken % ENTRIES]
-#define IS_NEXT (WORD.kind == MSG_NEXT)
 inline messages_take()
 {
     atomic {
@@ -75,16 +74,15 @@ inline messages_take()
             e = WORD.entry;
             assert(ent[e].state == PUSHED);
             if
-            :: IS_NEXT && ROOM(1) ->
+            :: ROOM(1) ->
                 ent[e].phase++;
                 ent[e].state = RUNS;
                 publish(published, e);
                 NEXT(published, RING);
-                messages_taken++;
-                e = 0
-            :: IS_NEXT && !ROOM(1) -> blocked = true; e = 0
-            :: !IS_NEXT -> count(ent[e].lane, ent[e].owner); give_back(); messages_taken++
-            fi
+                messages_taken++
+            :: else -> blocked = true
+            fi;
+            e = 0
         :: else
         fi;
         x = (messages_taken != there);

@@ -268,7 +268,7 @@ inline served()
 #endif
 }
 
-/* gm_back_inbox, gm_message_done: of the messages that came with the last look. */
+/* gm_back_inbox, gm_back_give: of the messages that came with the last look. */
 inline inbox_done(e)
 {
     if
