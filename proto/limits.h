@@ -79,7 +79,7 @@
 #define GM_FIELD_BYTES_MAX   24u
 #define GM_ERROR_TEXT_MAX    160u
 #define GM_FDS_PER_FRAME_MAX 3u
-#define GM_OUTPUT_BYTES_MAX  (4u * GM_FRAME_BYTES_MAX) /* replies queued for one client; then goodbye with a reason */
+#define GM_OUTPUT_BYTES_MAX  (4u * GM_FRAME_BYTES_MAX) /* replies due to one client; beyond it, it is not read */
 #define GM_STATS_BYTES_MAX   (1024u * 1024u)
 
 /* Times. */
@@ -89,6 +89,7 @@
 #define GM_PING_DEADLINE_MS    3000u  /* an unanswered ping after this long: the device is unhealthy */
 #define GM_PING_KILL_MS        10000u /* and after this long it is killed */
 #define GM_DRAIN_MS_DEFAULT    30000u
+#define GM_SLOW_READER_MS      10000u /* a client whose requests wait until it reads: then goodbye with a reason */
 #define GM_IDLE_PARK_MS_DEFAULT 2000u /* GPU: idle time after which the grid returns and clocks may fall */
 /* A lost device process is started again: at once, then after waits that double, and no more when it fails often. */
 #define GM_RESTART_FIRST_MS    50u
