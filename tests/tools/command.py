@@ -4,6 +4,7 @@
 standard error, documented exit codes, files in and out. NumPy reads and writes the .npy files when it is there."""
 import json
 import os
+import resource
 import signal
 import struct
 import subprocess
@@ -114,6 +115,57 @@ def arrays():
     out = run("run", "sort", stdin="\n".join(map(str, numbers)))
     assert out.split() == [str(i).encode() for i in range(1, 300001)]
     assert run("run", "copy", "-t", "f32", "-f", "raw", stdin="1 2") == struct.pack("<2f", 1, 2)
+
+
+def from_pipe(data, *arguments, keep=False, exit_code=0):
+    """Raw data or .npy through a pipe that is no standard input; keep: it stays open, as one that never ends."""
+    reader, writer = os.pipe()
+    os.write(writer, data)
+    if not keep:
+        os.close(writer)
+    process = subprocess.Popen([COMMAND, "run", "sum", f"/dev/fd/{reader}", *arguments], stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, env=environment, pass_fds=[reader])
+    out, err = process.communicate(timeout=60)
+    os.close(reader)
+    if keep:
+        os.close(writer)
+    assert process.returncode == exit_code, (arguments, process.returncode, err)
+    return out.decode() if exit_code == 0 else err.decode()
+
+
+def endless_inputs():
+    """What never ends is read as far as --count says, and no further than there is memory without it."""
+    assert text("run", "sum", "/dev/zero", "-t", "f32", "-n", "1000000") == "0\n"
+    assert text("run", "sum", "/dev/zero", "-t", "u32", "-n", "0") == "0\n"
+    assert from_pipe(struct.pack("<3I", 1, 2, 4), "-t", "u32", "-n", "2", keep=True) == "3\n"
+    assert from_pipe(struct.pack("<3I", 1, 2, 4), "-t", "u32", "-n", "1", keep=True) == "1\n"
+    assert from_pipe(struct.pack("<3I", 1, 2, 4), "-t", "u32", "-n", "3") == "7\n"
+    assert from_pipe(struct.pack("<3I", 1, 2, 4), "-t", "u32") == "7\n"
+    assert "has 3 elements, not the 4" in from_pipe(struct.pack("<3I", 1, 2, 4), "-t", "u32", "-n", "4", exit_code=2)
+    assert "no multiple" in from_pipe(b"12345", "-t", "u32", "-n", "2", exit_code=1)
+    header = "{'descr': '<u4', 'fortran_order': False, 'shape': (2,), }".ljust(117) + "\n"
+    npy = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode()
+    assert from_pipe(npy + struct.pack("<2I", 3, 4), "-t", "u32", "-n", "1") == "3\n"
+    assert "more data than its header" in from_pipe(npy + struct.pack("<3I", 3, 4, 5), exit_code=1)
+    refused(1, "bytes are wanted; at most ", "run", "sum", "/dev/zero", "-t", "f64", "-n", str(1 << 39))
+    if sanitized():
+        return
+
+    def few():
+        resource.setrlimit(resource.RLIMIT_AS, (256 << 20, 256 << 20))
+
+    for arguments in (["/dev/zero", "-t", "f32"], ["-"]):
+        with open("/dev/zero", "rb") as zeros:
+            done = subprocess.run([COMMAND, "run", "sum", *arguments], stdin=zeros, capture_output=True,
+                                  env=environment, timeout=120, preexec_fn=few, check=False)
+        assert done.returncode == 1 and f"more than {128 << 20} bytes".encode() in done.stderr, done
+
+
+def sanitized():
+    """Whose shadow takes more than any limit of memory."""
+    with open(COMMAND, "rb") as file:
+        program = file.read()
+    return b"__asan_" in program or b"__tsan_" in program
 
 
 def files(folder):
@@ -341,6 +393,7 @@ with Daemon() as d, tempfile.TemporaryDirectory(prefix="gm-e2e-") as work:
     scalars()
     arrays()
     files(work)
+    endless_inputs()
     if numpy is not None:
         numpy_files(work)
     named_arenas(work)

@@ -208,7 +208,7 @@ static int size_up(struct run *run, struct input *input)
         return usage_error("run", "%s needs --dtype and --count", run->input);
     if (is_named(run))
         return EXIT_DONE;
-    const int rc = input_open(run->input, run->dtype, input);
+    const int rc = input_open(run->input, run->dtype, run->has_n ? run->n : UINT64_MAX, input);
     if (rc != EXIT_DONE)
         return rc;
     if (run->has_n && run->n > input->n)
