@@ -23,7 +23,7 @@
       "Unix socket (default: $GRIDMILL_SOCKET, $XDG_RUNTIME_DIR/gridmill/gridmill.sock, "                              \
       "/run/gridmill/gridmill.sock); PATH.admin is the admin socket")                                                  \
     F(DEVICE, "device", "NAME", "auto, cpu, cpu:WORKERS, cuda:INDEX or cuda:UUID; repeat for several (default: auto)") \
-    F(WORKERS, "workers", "N", "threads of a cpu device (default: its choice)")                                        \
+    F(WORKERS, "workers", "N", "threads of a cpu device (default: one for each processor)")                            \
     F(WORKSPACE, "workspace", "BYTES", "workspace of a device (k, m, g; default: its choice)")                         \
     F(IDLE_PARK, "idle-park-ms", "N", "idle time after which a device sleeps")                                         \
     F(MEMORY, "memory", "BYTES", "budget of all shared arenas (default: half of the free memory)")                     \
@@ -126,8 +126,8 @@ static int gm_config_add_device(struct gm_config *config, const char *text, char
         memcpy(device->name, "cpu", sizeof "cpu");
     } else if (strncmp(text, "cpu:", 4) == 0) {
         memcpy(device->name, "cpu", sizeof "cpu");
-        if (gm_config_u32("device", text + 4, 1, GM_SHARES_MAX, &device->workers, error) != GM_OK) {
-            snprintf(error, GM_CONFIG_ERROR, "--device %s: cpu:N takes 1 to %u workers", text, GM_SHARES_MAX);
+        if (gm_config_u32("device", text + 4, 1, GM_CPU_WORKERS_MAX, &device->workers, error) != GM_OK) {
+            snprintf(error, GM_CONFIG_ERROR, "--device %s: cpu:N takes 1 to %u workers", text, GM_CPU_WORKERS_MAX);
             return GM_EINVAL;
         }
     } else if (strncmp(text, "cuda:", 5) == 0 && text[5] != 0 && strlen(text) < sizeof device->name &&
@@ -158,7 +158,7 @@ static int gm_config_flag(struct gm_config *config, int flag, const char *text, 
     case GM_ARG_DEVICE:
         return gm_config_add_device(config, text, error);
     case GM_ARG_WORKERS:
-        return gm_config_u32("workers", text, 1, GM_SHARES_MAX, &config->workers, error);
+        return gm_config_u32("workers", text, 1, GM_CPU_WORKERS_MAX, &config->workers, error);
     case GM_ARG_WORKSPACE:
         return gm_config_size("workspace", text, 1u << 20, &config->workspace, error);
     case GM_ARG_IDLE_PARK:

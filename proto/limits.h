@@ -39,6 +39,7 @@
 /* What a device has in flight. Entries are jobs that were started; the backlog stays in the lanes. */
 #define GM_ENTRIES_MAX 2048u
 #define GM_SHARES_MAX  1024u /* shares of one phase, and workers of one device */
+#define GM_CPU_WORKERS_MAX 256u /* threads of a cpu device */
 #define GM_TICKETS     8192u /* ticket ring slots, a power of two */
 #define GM_PHASES_MAX  32u   /* phases of one job: 8 digits x 2 passes of a 64-bit radix sort, and room */
 #define GM_POLL_MAX    32u   /* descriptor slots read from a lane in one turn */
@@ -112,6 +113,7 @@ static_assert(GM_IS_POW2(GM_ADMIN_SLOTS) && GM_IS_POW2(GM_TICKETS) && GM_IS_POW2
 static_assert(GM_SHARES_MAX * 2 <= GM_TICKETS, "the widest phase and every worker's stop ticket fit the ring together");
 static_assert(GM_ENTRIES_MAX + GM_SHARES_MAX <= GM_TICKETS, "entries full of narrow jobs leave credit for a wide one");
 static_assert(GM_ENTRIES_MAX <= 4096 && GM_SHARES_MAX <= 4096, "a ticket slot has 12 bits for each");
+static_assert(GM_CPU_WORKERS_MAX <= GM_SHARES_MAX, "every worker can have a share");
 static_assert(GM_POLL_MAX <= 32, "one descriptor slot per SIMT lane");
 static_assert(GM_HIST_BINS_MAX * 8u <= GM_INLINE_BYTES_MAX, "the largest histogram fits a reply");
 static_assert(GM_STAGING_BYTES >= 4u * GM_INLINE_BYTES_MAX, "several jobs with most inline data are staged at once");
