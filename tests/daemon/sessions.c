@@ -5,6 +5,7 @@
 #include "harness.h"
 
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -297,12 +298,25 @@ static void admin_methods_need_the_admin_socket(void **state)
     assert_int_equal(daemon_stop(&child), 0);
 }
 
+static uint32_t log_lines(const char *text)
+{
+    char line[1024];
+    uint32_t count = 0;
+    FILE *log = fopen(child.log, "r");
+    while (log != NULL && fgets(line, sizeof line, log) != NULL)
+        count += strstr(line, text) != NULL;
+    if (log != NULL)
+        fclose(log);
+    return count;
+}
+
 static void out_of_descriptors_served_clients_go_on_and_new_ones_get_in_later(void **state)
 {
     (void)state;
     struct rlimit before, few = {64, 64};
     struct client *clients[100];
     struct gm_wire_response response;
+    const uint64_t start = now_ms();
     getrlimit(RLIMIT_NOFILE, &before);
     few.rlim_max = before.rlim_max;
     /* The daemon raises the soft limit, so the hard one is set too; root may raise ours again. */
@@ -327,7 +341,13 @@ static void out_of_descriptors_served_clients_go_on_and_new_ones_get_in_later(vo
         client_call(clients[0], &nop, &response);
         assert_false(response.failed);
     }
-    assert_true(daemon_log_has(&child, "out of file descriptors"));
+    /* One line, and the next one after seconds, with the number of those that it stands for. */
+    assert_true(daemon_log_has(&child, "out of file descriptors: new clients wait; failed=1 "));
+    assert_int_equal(log_lines("out of file descriptors"), 1);
+    sleep_ms(6000);
+    const uint32_t lines = log_lines("out of file descriptors");
+    assert_true(lines >= 2 && lines <= 1 + (now_ms() - start) / 5000);
+    assert_false(daemon_log_has(&child, "suppressed="));
     for (int i = 1; i < 70; i++)
         client_close(clients[i]);
     for (int i = 70; i < 100; i++) { /* they waited in the backlog */
