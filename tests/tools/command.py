@@ -59,16 +59,21 @@ def help_and_usage():
     refused(2, "takes no input", "run", "nop", "file")
     refused(2, "takes one input", "run", "sum", "a", "b")
     refused(2, "not an element type", "run", "sum", "-t", "f33")
-    refused(2, "needs --dtype, --count and --value", "run", "fill", "-n", "3")
+    refused(2, "needs --dtype, --count and --value; --dtype is missing", "run", "fill", "-n", "3", "--value", "1")
+    refused(2, "needs --dtype, --count and --value; --count is missing", "run", "fill", "-t", "u8", "--value", "1")
+    refused(2, "needs --dtype, --count and --value; --value is missing", "run", "fill", "-t", "u8", "-n", "3")
     refused(2, "takes no --value", "run", "sum", "--value", "3")
-    refused(2, "needs --bins, --lo and --hi", "run", "histogram", "--bins", "3")
+    refused(2, "needs --bins, --lo and --hi; --lo is missing", "run", "histogram", "--bins", "3")
     refused(2, "takes no --descending", "run", "sum", "--descending")
     refused(2, "number of seconds", "ping", "--timeout", "soon")
     run("run", "sum", "--colour", exit_code=2)
-    run("ping", "-c", "0", exit_code=2)
-    for wrong in (["--clients", "0"], ["--clients", "1,,2"], ["--clients", "65"], ["--load", "x"], ["--seconds", "0"],
-                  ["--window", "1025"], ["-n", "0"], ["extra"]):
-        run("bench", *wrong, exit_code=2)
+    refused(2, '--count: "0" is not a number from 1 to ', "ping", "-c", "0")
+    refused(2, '--interval: "-1" is not a number of seconds', "ping", "-i", "-1")
+    for option, value in (("--clients", "0"), ("--clients", "1,,2"), ("--clients", "65"), ("--load", "x"),
+                          ("--seconds", "0"), ("--window", "1025"), ("--elements", "0"), ("--device", "x"),
+                          ("--seed", "-1")):
+        refused(2, f'{option}: "{value}" is not ', "bench", option, value)
+    refused(2, "takes no arguments", "bench", "extra")
 
 
 def unreachable():
@@ -364,6 +369,24 @@ def closed_output():
     assert process.wait() == 1 and "Broken pipe" in message, message
 
 
+def closed_descriptors():
+    """What has no standard output says so, and neither the socket nor a file is taken for it."""
+    def without(fd, *arguments):
+        return subprocess.run([COMMAND, *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                              stderr=subprocess.DEVNULL if fd == 2 else subprocess.PIPE, env=environment, timeout=60,
+                              preexec_fn=lambda: os.close(fd), check=False)
+
+    for arguments in (["--help"], ["version"], ["stats"], ["stats", "--json"], ["ops"], ["ping"], ["run", "--help"],
+                      ["run", "fill", "-t", "u8", "-n", "2000000", "--value", "1"]):
+        done = without(1, *arguments)
+        assert done.returncode == 1 and b"standard output: it is closed\n" in done.stderr, (arguments, done)
+    done = without(1, "run", "nop")
+    assert done.returncode == 0 and done.stderr == b"", done
+    done = without(0, "run", "sum")
+    assert done.returncode == 1 and b"standard input: it is closed\n" in done.stderr, done
+    assert without(2, "run", "nop").returncode == 0 and without(2, "run", "summ").returncode == 2
+
+
 def without_standard_descriptors(missing):
     """A daemon that was started without some of descriptors 0 to 2 serves, and ends as others do."""
     with tempfile.TemporaryDirectory(prefix="gm-e2e-") as folder:
@@ -398,6 +421,7 @@ with Daemon() as d, tempfile.TemporaryDirectory(prefix="gm-e2e-") as work:
         numpy_files(work)
     named_arenas(work)
     closed_output()
+    closed_descriptors()
     figures(d)
     bench()
     assert text("drain") == ""

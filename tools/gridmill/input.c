@@ -23,9 +23,10 @@
 #define COLLECTED_MAX (UINT64_C(1) << 36)
 #define NPY_MAGIC "\x93NUMPY"
 
-static int read_failed(const char *name)
+static int read_failed(const char *name, int fd)
 {
-    return complain(EXIT_FAILED, "%s: %s", name, strerror(errno));
+    return complain(EXIT_FAILED, "%s: %s", name,
+                    fd == STDIN_FILENO ? command_stream_error(STDIN_FILENO) : strerror(errno));
 }
 
 /* Half of the memory that this process may have: the other half is for the data of the job. */
@@ -54,7 +55,7 @@ static int read_to(const char *name, int fd, uint8_t *bytes, size_t *size, size_
         if (n == 0)
             break;
         if (n < 0 && errno != EINTR)
-            return read_failed(name);
+            return read_failed(name, fd);
         *size += n > 0 ? (size_t)n : 0;
     }
     return EXIT_DONE;
@@ -188,7 +189,7 @@ static int open_found(struct input *input, bool is_stdin, uint32_t dtype, uint64
     uint64_t data_bytes = 0, raw_bytes = UINT64_MAX;
 
     if (fstat(input->fd, &st) != 0)
-        return read_failed(input->name);
+        return read_failed(input->name, input->fd);
     /* Standard input may stand anywhere in a file, so only files of our own are read by position. */
     const bool regular = S_ISREG(st.st_mode) && !is_stdin;
     if (!regular && !is_stdin && dtype != GM_NO_ELEMENT &&
@@ -226,7 +227,7 @@ int input_open(const char *path, uint32_t dtype, uint64_t count, struct input *i
     if (!is_stdin)
         input->fd = open(path, O_RDONLY | O_CLOEXEC);
     if (input->fd < 0)
-        return read_failed(input->name);
+        return read_failed(input->name, input->fd);
     const int rc = open_found(input, is_stdin, dtype, count, &head, &size);
     free(head);
     return rc;
@@ -246,7 +247,7 @@ int input_read(const struct input *input, uint64_t from, void *to, uint64_t byte
         if (n == 0)
             return complain(EXIT_FAILED, "%s: became shorter while it was read", input->name);
         if (n < 0 && errno != EINTR)
-            return read_failed(input->name);
+            return read_failed(input->name, input->fd);
         done += n > 0 ? (uint64_t)n : 0;
     }
     return EXIT_DONE;
