@@ -72,13 +72,15 @@ static int slurp(const char *name, int fd, uint8_t **bytes, size_t *size, uint64
                         "%s: %" PRIu64 " bytes are wanted; at most %" PRIu64 " are read from what is no regular file",
                         name, wanted, most);
     for (;;) {
+        if (*size >= wanted)
+            return EXIT_DONE;
         capacity = capacity < wanted ? capacity : wanted;
-        uint8_t *const all = realloc(*bytes, capacity > 0 ? capacity : 1);
+        uint8_t *const all = realloc(*bytes, capacity);
         if (all == NULL)
             return complain(EXIT_FAILED, "%s: out of memory", name);
         *bytes = all;
         const int rc = read_to(name, fd, all, size, capacity);
-        if (rc != EXIT_DONE || *size < capacity || *size >= wanted)
+        if (rc != EXIT_DONE || *size < capacity)
             return rc;
         if (capacity > most)
             return complain(EXIT_FAILED,
