@@ -16,6 +16,7 @@
 
 #define GM_ACCEPT_PER_EVENT 64
 #define GM_ACCEPT_RETRY_MS 100
+#define GM_ACCEPT_SAY_NS UINT64_C(5000000000)
 
 static void gm_accept_ready(uv_poll_t *poll, int status, int events);
 
@@ -45,16 +46,26 @@ void gm_server_fd_free(struct gm_daemon *d)
     gm_accept_set(d, true);
 }
 
+/* It is tried again many times a second: one line says so, and one every few seconds how often. */
+static void gm_accept_say_exhausted(struct gm_server *s, uint64_t now, int reason)
+{
+    struct rlimit limit = {0, 0};
+    s->accept_failed++;
+    if (s->accept_said_ns != 0 && now - s->accept_said_ns < GM_ACCEPT_SAY_NS)
+        return;
+    getrlimit(RLIMIT_NOFILE, &limit);
+    gm_log(GM_LOG_WARN, "accept", "out of file descriptors: new clients wait; failed=%u limit=%llu error=\"%s\"",
+           s->accept_failed, (unsigned long long)limit.rlim_cur, strerror(reason));
+    s->accept_said_ns = now, s->accept_failed = 0;
+}
+
 /* Out of descriptors: the connection stays in the backlog, where epoll would report it for ever. So the listeners rest
  * until a descriptor is free, or a moment has passed. */
 static void gm_accept_exhausted(struct gm_daemon *d, int reason)
 {
-    struct rlimit limit = {0, 0};
-    getrlimit(RLIMIT_NOFILE, &limit);
     if (!d->server.accept_paused)
         d->counters.sessions_refused++;
-    gm_log(GM_LOG_WARN, "accept", "out of file descriptors: new clients wait; limit=%llu error=\"%s\"",
-           (unsigned long long)limit.rlim_cur, strerror(reason));
+    gm_accept_say_exhausted(&d->server, gm_turn_start(d), reason);
     gm_accept_set(d, false);
     uv_timer_start(&d->server.accept_timer, gm_accept_retry, GM_ACCEPT_RETRY_MS, 0);
 }

@@ -23,8 +23,8 @@
       "Unix socket (default: $GRIDMILL_SOCKET, $XDG_RUNTIME_DIR/gridmill/gridmill.sock, "                              \
       "/run/gridmill/gridmill.sock); PATH.admin is the admin socket")                                                  \
     F(DEVICE, "device", "NAME", "auto, cpu, cpu:WORKERS, cuda:INDEX or cuda:UUID; repeat for several (default: auto)") \
-    F(WORKERS, "workers", "N", "threads of a cpu device (default: its choice)")                                        \
-    F(WORKSPACE, "workspace", "BYTES", "workspace of a device (k, m, g; default: its choice)")                         \
+    F(WORKERS, "workers", "N", "threads of a cpu device (default: one for each processor)")                            \
+    F(WORKSPACE, "workspace", "BYTES", "workspace of a device (default: its choice)")                                  \
     F(IDLE_PARK, "idle-park-ms", "N", "idle time after which a device sleeps")                                         \
     F(MEMORY, "memory", "BYTES", "budget of all shared arenas (default: half of the free memory)")                     \
     F(QUOTA, "quota", "BYTES", "arena bytes of one user")                                                              \
@@ -60,7 +60,8 @@ void gm_config_help(void)
     printf("  --%s%s%s\n        %s\n", flag, (argument) != NULL ? " " : "", (argument) != NULL ? (argument) : "", help);
     GM_ARGS(F)
 #undef F
-    printf("\nSIGTERM and SIGINT finish the accepted jobs and exit 0; a second one does not wait. SIGUSR1 logs the "
+    printf("\nBYTES may end in k, m, g or t, powers of 1024.\nSIGTERM and SIGINT finish the accepted jobs and exit 0; "
+           "a second one does not wait. SIGUSR1 logs the "
            "sessions and devices.\nExit status: 0 stopped, 1 failed, 2 bad flags, 3 already running.\n");
 }
 
@@ -126,8 +127,8 @@ static int gm_config_add_device(struct gm_config *config, const char *text, char
         memcpy(device->name, "cpu", sizeof "cpu");
     } else if (strncmp(text, "cpu:", 4) == 0) {
         memcpy(device->name, "cpu", sizeof "cpu");
-        if (gm_config_u32("device", text + 4, 1, GM_SHARES_MAX, &device->workers, error) != GM_OK) {
-            snprintf(error, GM_CONFIG_ERROR, "--device %s: cpu:N takes 1 to %u workers", text, GM_SHARES_MAX);
+        if (gm_config_u32("device", text + 4, 1, GM_CPU_WORKERS_MAX, &device->workers, error) != GM_OK) {
+            snprintf(error, GM_CONFIG_ERROR, "--device %s: cpu:N takes 1 to %u workers", text, GM_CPU_WORKERS_MAX);
             return GM_EINVAL;
         }
     } else if (strncmp(text, "cuda:", 5) == 0 && text[5] != 0 && strlen(text) < sizeof device->name &&
@@ -158,7 +159,7 @@ static int gm_config_flag(struct gm_config *config, int flag, const char *text, 
     case GM_ARG_DEVICE:
         return gm_config_add_device(config, text, error);
     case GM_ARG_WORKERS:
-        return gm_config_u32("workers", text, 1, GM_SHARES_MAX, &config->workers, error);
+        return gm_config_u32("workers", text, 1, GM_CPU_WORKERS_MAX, &config->workers, error);
     case GM_ARG_WORKSPACE:
         return gm_config_size("workspace", text, 1u << 20, &config->workspace, error);
     case GM_ARG_IDLE_PARK:
@@ -266,6 +267,15 @@ int gm_config_parse(struct gm_config *config, int argc, char **argv, enum gm_con
     return status != GM_OK ? status : gm_config_socket(config, socket, error);
 }
 
+/* choice: what decides instead of a number. */
+static void gm_config_print_number(const char *flag, uint64_t number, const char *choice)
+{
+    if (choice != NULL)
+        printf("%s (%s)\n", flag, choice);
+    else
+        printf("%s %" PRIu64 "\n", flag, number);
+}
+
 void gm_config_print(const struct gm_config *config)
 {
     printf("socket %s\nadmin-socket %s" GM_ADMIN_SUFFIX "\n", config->socket, config->socket);
@@ -276,13 +286,14 @@ void gm_config_print(const struct gm_config *config)
             printf(":%" PRIu32, device->workers);
         printf("\n");
     }
-    printf("workers %" PRIu32 "\nworkspace %" PRIu64 "\nidle-park-ms %" PRIu32 "\nmemory %" PRIu64 "\nquota %" PRIu64
-           "\nuser-jobs %" PRIu32 "\nuser-lanes %" PRIu32 "\nuser-arenas %" PRIu32 "\ndrain-ms %" PRIu32
-           "\nlog-level %s\n",
-           config->workers, config->workspace, config->idle_park_ms, config->memory, config->quota, config->user_jobs,
-           config->user_lanes, config->user_arenas, config->drain_ms, gm_log_level_name(config->level));
-    if (config->spin_us != GM_SPIN_AUTO)
-        printf("spin-us %" PRIu32 "\n", config->spin_us);
+    gm_config_print_number("workers", config->workers, config->workers == 0 ? "one for each processor" : NULL);
+    gm_config_print_number("workspace", config->workspace, config->workspace == 0 ? "the device's choice" : NULL);
+    gm_config_print_number("spin-us", config->spin_us,
+                           config->spin_us == GM_SPIN_AUTO ? "100, or 0 where processors are few" : NULL);
+    printf("idle-park-ms %" PRIu32 "\nmemory %" PRIu64 "\nquota %" PRIu64 "\nuser-jobs %" PRIu32 "\nuser-lanes %" PRIu32
+           "\nuser-arenas %" PRIu32 "\ndrain-ms %" PRIu32 "\nlog-level %s\n",
+           config->idle_park_ms, config->memory, config->quota, config->user_jobs, config->user_lanes,
+           config->user_arenas, config->drain_ms, gm_log_level_name(config->level));
     printf("device-program %s\n",
            config->program[0] != 0 ? config->program : "(beside gridmilld, or in " GM_LIBEXECDIR ")");
 }

@@ -50,16 +50,37 @@ static void gm_conn_watch(struct gm_conn *conn, int events)
         uv_poll_start(&conn->poll, events, gm_conn_event);
 }
 
-/* After a half-close nothing is readable any more, and only the hang-up, which epoll always reports, is waited for. */
+/* After a half-close nothing is readable any more, and of one that is held nothing is read: only the hang-up, which
+ * epoll always reports, is waited for. */
 static int gm_conn_listens(const struct gm_conn *conn)
 {
-    return conn->ended ? UV_PRIORITIZED : UV_READABLE;
+    return conn->ended || conn->held ? UV_PRIORITIZED : UV_READABLE;
 }
 
 static void gm_conn_freed(uv_handle_t *handle)
 {
     struct gm_conn *conn = GM_CONN_OF(handle);
     conn->io->on_closed(conn);
+}
+
+void gm_conn_resume(struct gm_conn *conn)
+{
+    if (!conn->held || conn->resuming)
+        return;
+    conn->resuming = true;
+    conn->resume_next = conn->io->resume;
+    conn->io->resume = conn;
+}
+
+/* Of the list of those whose frames are tried again. */
+static void gm_conn_unresume(struct gm_conn *conn)
+{
+    for (struct gm_conn **at = &conn->io->resume; conn->resuming && *at != NULL; at = &(*at)->resume_next)
+        if (*at == conn) {
+            *at = conn->resume_next;
+            break;
+        }
+    conn->resuming = false;
 }
 
 static void gm_conn_undirty(struct gm_conn *conn)
@@ -78,6 +99,7 @@ void gm_conn_close(struct gm_conn *conn, const char *reason)
         return;
     conn->state = GM_CONN_GONE;
     gm_conn_undirty(conn);
+    gm_conn_unresume(conn);
     uv_poll_stop(&conn->poll);
     close(conn->fd); /* after uv_poll_stop, which needs it; uv_close touches it no more */
     conn->fd = -1;
@@ -127,15 +149,13 @@ bool gm_conn_reserve(struct gm_conn *conn, size_t bytes, struct gm_wire_out *out
     struct gm_problem problem;
     if (conn->state != GM_CONN_OPEN)
         return false;
-    if (gm_conn_unsent(conn) + bytes > GM_OUTPUT_BYTES_MAX) {
+    if (gm_conn_unsent(conn) + bytes > GM_CONN_OUTPUT_MAX) {
         gm_conn_flush(conn);
         if (conn->state != GM_CONN_OPEN)
             return false;
     }
-    if (gm_conn_unsent(conn) + bytes > GM_OUTPUT_BYTES_MAX) {
-        conn->slow = true;
-        gm_problem_set(&problem, GM_ECLOSED, "", "goodbye: %u bytes of replies were not read", GM_OUTPUT_BYTES_MAX);
-        gm_conn_goodbye(conn, &problem);
+    if (gm_conn_unsent(conn) + bytes > GM_CONN_OUTPUT_MAX) {
+        gm_conn_goodbye_slow(conn);
         return false;
     }
     if (!gm_conn_room(conn, bytes)) {
@@ -239,6 +259,7 @@ void gm_conn_flush(struct gm_conn *conn)
             return;
         }
         conn->out_start += (size_t)sent, conn->out_sent += (uint64_t)sent;
+        gm_conn_resume(conn);
     }
     conn->out_start = conn->out_end = 0;
     if (conn->state == GM_CONN_GOODBYE)
@@ -264,6 +285,8 @@ void gm_conn_goodbye(struct gm_conn *conn, const struct gm_problem *problem)
     if (conn->state != GM_CONN_OPEN)
         return;
     conn->state = GM_CONN_GOODBYE;
+    conn->held = false;
+    gm_conn_unresume(conn);
     if (problem != NULL && gm_conn_room(conn, GM_CONN_LAST)) {
         struct gm_wire_out out = {.bytes = conn->out + conn->out_end, .capacity = GM_CONN_LAST};
         if (gm_wire_encode_error(&out, 0, false, problem) == GM_OK)
@@ -271,6 +294,14 @@ void gm_conn_goodbye(struct gm_conn *conn, const struct gm_problem *problem)
     }
     /* Still readable: an end of file tells that nobody will read the rest. Input is thrown away. */
     gm_conn_mark(conn);
+}
+
+void gm_conn_goodbye_slow(struct gm_conn *conn)
+{
+    struct gm_problem problem;
+    conn->slow = true;
+    gm_problem_set(&problem, GM_ECLOSED, "", "goodbye: %zu bytes of replies were not read", gm_conn_unsent(conn));
+    gm_conn_goodbye(conn, &problem);
 }
 
 void gm_conn_trim(struct gm_conn *conn)
@@ -349,25 +380,62 @@ static bool gm_conn_keep(struct gm_conn *conn, const uint8_t *bytes, size_t size
     return true;
 }
 
-static void gm_conn_deliver_partial(struct gm_conn *conn)
+/* The whole frames at the start of these bytes, until one is held; returns how many bytes they are. */
+static size_t gm_conn_walk(struct gm_conn *conn, const uint8_t *bytes, size_t size)
+{
+    size_t at = 0;
+    while (conn->state == GM_CONN_OPEN && !conn->held && size - at >= GM_FRAME_HEADER) {
+        const uint32_t body = gm_frame_size(bytes + at);
+        if (!gm_conn_check_size(conn, body) || size - at - GM_FRAME_HEADER < body)
+            break;
+        if (!conn->io->on_frame(conn, bytes + at + GM_FRAME_HEADER, body)) {
+            assert(conn->state == GM_CONN_OPEN && (gm_conn_unsent(conn) != 0 || conn->promised != 0));
+            conn->held = true;
+            gm_conn_mark(conn); /* so that what is not unsent but sent in this turn counts, and it is watched no more */
+            break;
+        }
+        conn->io->frames++;
+        at += GM_FRAME_HEADER + body;
+    }
+    return at;
+}
+
+/* Hands on the frames of the connection's own buffer, and keeps what is no whole frame, or held. */
+static bool gm_conn_deliver_kept(struct gm_conn *conn)
 {
     /* Taken out of the connection: the handler may close it while it still reads the frame. */
-    uint8_t *frame = conn->in;
+    uint8_t *bytes = conn->in;
     const size_t size = conn->in_size, capacity = conn->in_capacity;
     conn->in = NULL, conn->in_size = conn->in_capacity = 0;
-    conn->io->frames++;
-    conn->io->on_frame(conn, frame + GM_FRAME_HEADER, size - GM_FRAME_HEADER);
-    if (conn->state == GM_CONN_OPEN && capacity <= GM_CONN_KEEP)
-        conn->in = frame, conn->in_capacity = capacity;
-    else
-        free(frame);
+    const size_t taken = gm_conn_walk(conn, bytes, size);
+    if (conn->state == GM_CONN_OPEN && (taken < size || capacity <= GM_CONN_KEEP)) {
+        if (taken != 0 && taken < size)
+            memmove(bytes, bytes + taken, size - taken);
+        conn->in = bytes, conn->in_size = size - taken, conn->in_capacity = capacity;
+    } else {
+        free(bytes);
+    }
+    return taken != 0;
+}
+
+bool gm_conn_resume_all(struct gm_conn_io *io)
+{
+    bool any = false;
+    while (io->resume != NULL) {
+        struct gm_conn *conn = io->resume;
+        io->resume = conn->resume_next;
+        conn->resuming = conn->held = false;
+        any |= gm_conn_deliver_kept(conn);
+        gm_conn_mark(conn); /* its flush says what is waited for next */
+    }
+    return any;
 }
 
 /* Completes the partial frame from fresh bytes; returns how many it took. */
 static size_t gm_conn_complete(struct gm_conn *conn, const uint8_t *bytes, size_t size)
 {
     size_t taken = 0;
-    while (conn->state == GM_CONN_OPEN && conn->in_size != 0) {
+    while (conn->state == GM_CONN_OPEN && !conn->held && conn->in_size != 0) {
         size_t piece = gm_conn_wants(conn);
         piece = piece < size - taken ? piece : size - taken;
         if (!gm_conn_keep(conn, bytes + taken, piece))
@@ -378,7 +446,7 @@ static size_t gm_conn_complete(struct gm_conn *conn, const uint8_t *bytes, size_
         if (!gm_conn_check_size(conn, gm_frame_size(conn->in)))
             break;
         if (gm_conn_wants(conn) == 0)
-            gm_conn_deliver_partial(conn);
+            gm_conn_deliver_kept(conn);
         else if (taken == size)
             break;
     }
@@ -388,16 +456,7 @@ static size_t gm_conn_complete(struct gm_conn *conn, const uint8_t *bytes, size_
 static void gm_conn_frames(struct gm_conn *conn, const uint8_t *bytes, size_t size)
 {
     size_t at = gm_conn_complete(conn, bytes, size);
-    while (conn->state == GM_CONN_OPEN && size - at >= GM_FRAME_HEADER) {
-        const uint32_t body = gm_frame_size(bytes + at);
-        if (!gm_conn_check_size(conn, body))
-            return;
-        if (size - at - GM_FRAME_HEADER < body)
-            break;
-        conn->io->frames++;
-        conn->io->on_frame(conn, bytes + at + GM_FRAME_HEADER, body);
-        at += GM_FRAME_HEADER + body;
-    }
+    at += gm_conn_walk(conn, bytes + at, size - at);
     if (conn->state == GM_CONN_OPEN && at < size)
         gm_conn_keep(conn, bytes + at, size - at);
 }
@@ -456,6 +515,6 @@ static void gm_conn_event(uv_poll_t *poll, int status, int events)
     }
     if (events & UV_WRITABLE)
         gm_conn_flush(conn);
-    if (conn->state != GM_CONN_GONE && (events & UV_READABLE))
+    if (conn->state != GM_CONN_GONE && !conn->held && (events & UV_READABLE))
         gm_conn_read(conn);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Bytes of one client: frames in, frames out, descriptors with their own frame. Knows nothing of sessions or jobs.
- * Loop thread only. Input is bounded by one frame, output by GM_OUTPUT_BYTES_MAX; an idle connection owns no buffer.
+ * Loop thread only. Input is bounded by one frame and one read, output by GM_CONN_OUTPUT_MAX; an idle connection owns
+ * no buffer.
  */
 #ifndef GM_DAEMON_CONN_H
 #define GM_DAEMON_CONN_H
@@ -18,14 +19,20 @@
 #define GM_CONN_FDS 16u               /* descriptors waiting in the output of one client */
 #define GM_CONN_KEEP (16u * 1024u)    /* a buffer larger than this is given back when it is empty */
 #define GM_CONN_LAST 1024u            /* room for the goodbye behind a full output buffer */
+/* A request of a kind that promises nothing is not handled while so much output is unsent. */
+#define GM_CONN_UNSENT_MAX GM_FRAME_BYTES_MAX
+/* What was promised, what stood before it, and one answer more: never met while frames that do not fit are held. */
+#define GM_CONN_OUTPUT_MAX (GM_OUTPUT_BYTES_MAX + GM_CONN_UNSENT_MAX + GM_FRAME_BYTES_MAX)
 
 struct gm_conn;
 
 /* What all connections of a loop share. */
 struct gm_conn_io {
     uv_loop_t *loop;
-    /* A whole frame body; it lies in memory of the connection only during the call. May close the connection. */
-    void (*on_frame)(struct gm_conn *conn, const uint8_t *body, size_t size);
+    /* A whole frame body; it lies in memory of the connection only during the call. May close the connection. false:
+     * not now, nothing was done; nothing more is read, and the frame comes again when output was sent. So it may be
+     * said only while output is unsent or promised. */
+    bool (*on_frame)(struct gm_conn *conn, const uint8_t *body, size_t size);
     /* Replies are still to come; asked after the peer ended its side. */
     bool (*is_busy)(const struct gm_conn *conn);
     /* The connection is over (the peer left, an error, our goodbye was sent); called once, before on_closed. */
@@ -33,8 +40,9 @@ struct gm_conn_io {
     /* libuv holds nothing of it any more; the memory may be reused. */
     void (*on_closed)(struct gm_conn *conn);
     void *context;
-    struct gm_conn *dirty; /* connections with output of this turn */
-    uint64_t frames;       /* that came in so far */
+    struct gm_conn *dirty;  /* connections with output of this turn */
+    struct gm_conn *resume; /* held ones that have sent something since */
+    uint64_t frames;        /* that came in so far */
     uint8_t scratch[GM_CONN_SCRATCH];
 };
 
@@ -43,13 +51,16 @@ enum gm_conn_state { GM_CONN_OPEN = 1, GM_CONN_GOODBYE, GM_CONN_GONE };
 struct gm_conn {
     uv_poll_t poll;
     struct gm_conn_io *io;
-    struct gm_conn *dirty_next;
+    struct gm_conn *dirty_next, *resume_next;
     enum gm_conn_state state;
     int fd, events;
     bool dirty, slow, ended;
     bool broken; /* it ended because of a malformed frame */
+    bool held;   /* its next frame waits until there is room for the answer; it is not read until then */
+    bool resuming;
     uint32_t fds_count;
-    /* The one frame that has not arrived whole. */
+    uint64_t promised; /* bytes of replies that will come at any time; the owner's account */
+    /* The one frame that has not arrived whole; while it is held, the frames that were read already. */
     uint8_t *in;
     size_t in_size, in_capacity;
     uint8_t *out;
@@ -72,6 +83,15 @@ void gm_conn_commit(struct gm_conn *conn, const struct gm_wire_out *out, int fd)
 /* The same with up to GM_FDS_PER_FRAME_MAX of them, which arrive in this order. */
 void gm_conn_commit_fds(struct gm_conn *conn, const struct gm_wire_out *out, const int *fds, uint32_t count);
 
+/* Whether a reply of so many bytes fits beside all that is unsent and promised. */
+static inline bool gm_conn_fits(const struct gm_conn *conn, uint64_t bytes);
+/* Frames that were held, where output was sent since; true: some were handled. */
+bool gm_conn_resume_all(struct gm_conn_io *io);
+/* The same for a held one whose frame may be handled although no output was sent; at the end of the turn. */
+void gm_conn_resume(struct gm_conn *conn);
+/* Goodbye, because it does not read. */
+void gm_conn_goodbye_slow(struct gm_conn *conn);
+
 /* Writes what the turn produced, for all connections of the loop. */
 void gm_conn_flush_all(struct gm_conn_io *io);
 void gm_conn_flush(struct gm_conn *conn);
@@ -86,6 +106,11 @@ void gm_conn_trim(struct gm_conn *conn);
 static inline size_t gm_conn_unsent(const struct gm_conn *conn)
 {
     return conn->out_end - conn->out_start;
+}
+
+static inline bool gm_conn_fits(const struct gm_conn *conn, uint64_t bytes)
+{
+    return gm_conn_unsent(conn) + conn->promised + bytes <= GM_OUTPUT_BYTES_MAX;
 }
 
 #endif

@@ -53,11 +53,13 @@ struct gm_server {
     uv_idle_t spin;
     int lock;
     bool listening, accept_paused;
-    bool calm; /* nothing has to be looked at before the long tick */
-    uint32_t lanes_left; /* while the daemon drains: lanes that are not closed yet */
-    uint64_t second_ns;  /* when what is done once a second was done last */
-    uint64_t signal_ns;   /* the signal that began the stop; 0: none did */
-    uint64_t finished_ms; /* while stopping: when the last job was answered */
+    uint32_t accept_failed;  /* out of descriptors, since the log said so */
+    uint64_t accept_said_ns; /* when that was; 0: it never did */
+    bool calm;               /* nothing has to be looked at before the long tick */
+    uint32_t lanes_left;     /* while the daemon drains: lanes that are not closed yet */
+    uint64_t second_ns;      /* when what is done once a second was done last */
+    uint64_t signal_ns;      /* the signal that began the stop; 0: none did */
+    uint64_t finished_ms;    /* while stopping: when the last job was answered */
     uint32_t waiters;
     struct {
         uint32_t session, request;

@@ -48,6 +48,11 @@ void gm_job_discard(struct gm_daemon *d, struct gm_job *job)
     d->jobs.count--;
 }
 
+static uint64_t gm_job_promise(const struct gm_job *job)
+{
+    return GM_REPLY_SMALL + job->out_bytes;
+}
+
 void gm_job_accept(struct gm_daemon *d, struct gm_job *job)
 {
     struct gm_device *v = job->device;
@@ -55,6 +60,7 @@ void gm_job_accept(struct gm_daemon *d, struct gm_job *job)
     if (job->zeroes == NULL) {
         gm_list_push(&job->session->jobs, &job->session_link);
         job->session->inflight++, job->session->user->inflight++;
+        job->session->conn.promised += gm_job_promise(job);
         v->submitted++;
         v->depth++;
         if (v->depth > v->depth_high)
@@ -123,6 +129,8 @@ void gm_job_finish(struct gm_daemon *d, struct gm_job *job, int status, uint64_t
     gm_job_count(d, job, status, wait, run_ns);
     gm_list_remove(&job->session_link);
     session->inflight--, session->user->inflight--;
+    session->conn.promised -= gm_job_promise(job);
+    session->tired = false;
     if (status == GM_OK)
         gm_job_reply_done(job, result, wait, run_ns);
     else

@@ -104,8 +104,8 @@ const char *gm_lane_state_name(const struct gm_lane *lane);
 
 /* lanes_recover.c: a device process is replaced */
 void gm_lanes_fall(struct gm_device *v);
-/* It is reaped: jobs that it had taken are answered, the others will be taken by the next one. */
-void gm_lanes_recover(struct gm_device *v);
+/* It is reaped: jobs that it had taken are answered, the others will be taken by the next one. How many were lost. */
+uint64_t gm_lanes_recover(struct gm_device *v);
 /* No request about a lane is on its way any more: what nobody holds can go. */
 void gm_lanes_reaped(struct gm_device *v);
 /* The next one gets them. How many replies will call gm_restart_refilled. */

@@ -27,6 +27,40 @@ void gm_lanes_fall(struct gm_device *v)
             gm_store_release_sys_u32(&gm_lane_header(&v->client[i])->state, GM_LANE_RECOVERING);
 }
 
+/* The op of the job at a position. The slot may carry another job by now, which its client wrote after it had read the
+ * answer; that one's op is as good a guess as there is. */
+static uint32_t gm_lane_op(const struct gm_lane *lane, uint64_t position)
+{
+    const struct gm_desc_slot *sq = (const struct gm_desc_slot *)(const void *)(lane->memory + gm_lane_sq_offset());
+    return gm_load16_sys(&sq[position & ((UINT64_C(1) << lane->slots_log2) - 1u)].g[0]).w[0] & 0xffffu;
+}
+
+/* The dispatcher's counters lag behind its rings: they go out every few turns. Counts the last so many jobs that it
+ * answered, below the position where polling goes on. Clients can write what is read here: whoever does falsifies these
+ * few counts. */
+static void gm_lane_count_late(struct gm_device *v, const struct gm_lane *lane, uint64_t end, uint64_t count)
+{
+    struct gm_device_counters *c = &((struct gm_region_header *)(void *)v->region)->counters;
+    const uint64_t slots = UINT64_C(1) << lane->slots_log2;
+    const struct gm_granule *cq = (const struct gm_granule *)(const void *)(lane->memory + gm_lane_cq_offset(slots));
+    uint32_t last = GM_OP_nop;
+    for (uint64_t p = end; count != 0 && p != lane->first && end - p != slots;) {
+        const struct gm_granule answer = gm_load16_sys(&cq[--p & (slots - 1u)]);
+        if (answer.w[3] != gm_lap(p, lane->slots_log2))
+            continue;
+        const uint32_t op = gm_lane_op(lane, p);
+        last = op < GM_OP_COUNT ? op : last;
+        if (gm_completion_status(answer) == GM_OK)
+            c->op_done[last]++, c->lane_done++;
+        else if (op < GM_OP_COUNT)
+            c->op_failed[op]++, c->lane_failed++;
+        else
+            c->lane_rejected++;
+        count--;
+    }
+    c->op_done[last] += count, c->lane_done += count;
+}
+
 static void gm_lane_answer(struct gm_device *v, const struct gm_lane *lane, const struct gm_recovered *r)
 {
     struct gm_device_counters *c = &((struct gm_region_header *)(void *)v->region)->counters;
@@ -43,21 +77,27 @@ static void gm_lane_answer(struct gm_device *v, const struct gm_lane *lane, cons
     }
 }
 
-/* The dispatcher's books lag behind its rings. Afterwards nothing of a lane is in flight, and the books say so: lost
- * are the jobs that we answered, gone those of lanes that were being closed, and what is left was answered, but not
- * counted yet. */
+/* Afterwards nothing of a lane is in flight, and the books say so. Should there still be more submitted than answered,
+ * a lane was closed meanwhile whose last answers were not counted: of no op that is known. */
 static void gm_lanes_settle_books(struct gm_device *v, uint64_t lost, uint64_t gone)
 {
     struct gm_device_counters *c = &((struct gm_region_header *)(void *)v->region)->counters;
-    const uint64_t answered = c->lane_done + c->lane_failed + c->lane_rejected + c->lane_cancelled;
-    const uint64_t all = answered + lost + gone;
+    c->lane_failed += lost, c->lane_cancelled += gone;
+    const uint64_t all = c->lane_done + c->lane_failed + c->lane_rejected + c->lane_cancelled;
     if (c->lane_submitted < all)
         c->lane_submitted = all;
-    c->lane_failed += lost, c->lane_cancelled += gone;
     c->lane_done += c->lane_submitted - all;
 }
 
-void gm_lanes_recover(struct gm_device *v)
+/* Jobs of a lane that were answered and are in no count: what was taken, less what the note says and what was lost. */
+static uint64_t gm_lane_late(const struct gm_device *v, const struct gm_lane *lane, const struct gm_recovered *r)
+{
+    const struct gm_lane_note *note = gm_region_note(v, lane->index);
+    const int64_t late = (int64_t)(note->taken + r->jobs - r->lost - note->answered);
+    return late < 0 ? 0 : (uint64_t)late;
+}
+
+uint64_t gm_lanes_recover(struct gm_device *v)
 {
     static struct gm_recovered r;
     uint64_t lost = 0, gone = 0;
@@ -66,6 +106,7 @@ void gm_lanes_recover(struct gm_device *v)
         if (lane->phase == GM_LANE_UNUSED || lane->phase == GM_LANE_ADDING || !lane->held)
             continue;
         gm_lanes_look(v, i, lane->memory, lane->slots_log2, &r);
+        gm_lane_count_late(v, lane, r.start, gm_lane_late(v, lane, &r));
         if (lane->phase != GM_LANE_TAPPED) {
             gone += r.lost;
             continue;
@@ -83,6 +124,7 @@ void gm_lanes_recover(struct gm_device *v)
                    i, lane->session->id, r.lost, r.start);
     }
     gm_lanes_settle_books(v, lost, gone);
+    return lost;
 }
 
 void gm_lanes_reaped(struct gm_device *v)

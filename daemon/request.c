@@ -6,6 +6,7 @@
 #include "request.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <string.h>
 
 #include "daemon.h"
@@ -158,13 +159,33 @@ static void gm_request_dispatch(struct gm_session *session, const struct gm_wire
     }
 }
 
-void gm_request_frame(struct gm_conn *conn, const uint8_t *body, size_t size)
+/* A burst of requests is no reason to end a connection whose client reads: what has no room for its answer waits, and
+ * the client's sending with it, until the client has read. Jobs wait for room beside all that is promised, since they
+ * may be answered all at once; other requests only while the client does not read, so that a cancel is not held up by
+ * the jobs that it is about. Of a session that is tired of waiting, jobs are refused. */
+static bool gm_request_waits(const struct gm_session *session, const struct gm_wire_request *request, bool *busy)
+{
+    *busy =
+        request->method == GM_METHOD_SUBMIT && !gm_conn_fits(&session->conn, gm_submit_reply_bytes(&request->u.submit));
+    return gm_conn_unsent(&session->conn) > GM_CONN_UNSENT_MAX || (*busy && !session->tired);
+}
+
+static void gm_request_busy(struct gm_session *session, uint32_t id)
+{
+    struct gm_problem problem;
+    session->daemon->counters.rejected_busy++;
+    gm_problem_set(&problem, GM_EBUSY, "", "busy: %" PRIu64 " of %u bytes of answers to this connection are due",
+                   session->conn.promised + gm_conn_unsent(&session->conn), GM_OUTPUT_BYTES_MAX);
+    gm_request_error(session, id, &problem);
+}
+
+bool gm_request_frame(struct gm_conn *conn, const uint8_t *body, size_t size)
 {
     struct gm_session *session = (struct gm_session *)(void *)conn;
     struct gm_daemon *d = session->daemon;
     struct gm_wire_request request;
     struct gm_problem problem;
-    bool has_id;
+    bool has_id, busy;
     gm_turn_start(d);
     gm_server_hurry(d);
     const int status = gm_wire_decode_request(body, size, &request, &has_id, &problem);
@@ -173,27 +194,36 @@ void gm_request_frame(struct gm_conn *conn, const uint8_t *body, size_t size)
         if (has_id)
             gm_request_error(session, request.id, &problem);
         gm_conn_goodbye(conn, has_id ? NULL : &problem);
-        return;
+        return true;
     }
     if (status != GM_OK) {
+        if (gm_conn_unsent(conn) > GM_CONN_UNSENT_MAX)
+            return false;
         if (request.method == GM_METHOD_SUBMIT)
             d->counters.rejected_bad++;
         gm_request_error(session, request.id, &problem);
-        return;
+        return true;
+    }
+    if (gm_request_waits(session, &request, &busy))
+        return false;
+    if (busy) {
+        gm_request_busy(session, request.id);
+        return true;
     }
     if (!session->greeted && request.method != GM_METHOD_HELLO) {
         d->counters.protocol_errors++;
         gm_problem_set(&problem, GM_EPROTO, "method", "hello comes first");
         gm_request_error(session, request.id, &problem);
         gm_conn_goodbye(conn, NULL);
-        return;
+        return true;
     }
     if (gm_method_is_admin(request.method) && !session->admin) {
         gm_problem_set(&problem, GM_EPERM, "method", "%s is for the admin socket", gm_method_name(request.method));
         gm_request_error(session, request.id, &problem);
-        return;
+        return true;
     }
     gm_request_dispatch(session, &request);
+    return true;
 }
 
 void gm_request_ping(struct gm_session *session, uint32_t id)

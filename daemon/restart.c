@@ -29,8 +29,10 @@ void gm_device_lost(struct gm_device *v, const char *format, ...)
     if (!gm_device_live(v) && v->state != GM_DEVICE_RISING && v->state != GM_DEVICE_STOPPING)
         return;
     memcpy(v->reason, reason, sizeof v->reason);
-    gm_log(GM_LOG_ERROR, "device_lost", "device=%" PRIu32 " pid=%ld jobs=%" PRIu32 " queued=%" PRIu32 " reason=\"%s\"",
-           v->index, (long)v->pid, v->flight_count, v->queued, v->reason);
+    gm_log(GM_LOG_ERROR, "device_lost",
+           "device=%" PRIu32 " pid=%ld socket_jobs=%" PRIu32 " socket_queued=%" PRIu32 " lanes=%" PRIu32
+           " reason=\"%s\"",
+           v->index, (long)v->pid, v->flight_count, v->queued, v->clients, v->reason);
     if (!v->exited)
         uv_process_kill(&v->process, SIGKILL);
     if (v->state == GM_DEVICE_STOPPING)
@@ -75,12 +77,13 @@ static void gm_restart_suspects(const struct gm_device *v)
 }
 
 /* Lane 0 is ours, so every job in it is known: what was not taken stands in front of its flow again, in its old order.
- */
-static void gm_restart_jobs(struct gm_device *v)
+ * How many were lost. */
+static uint32_t gm_restart_jobs(struct gm_device *v)
 {
     static struct gm_recovered r;
     static struct gm_job *jobs[GM_WINDOW_JOBS];
     const uint32_t count = v->flight_count;
+    uint32_t lost = 0;
     gm_lanes_look(v, 0, (const uint8_t *)v->lane, v->lane->slots_log2, &r);
     memcpy(jobs, v->flight, count * sizeof jobs[0]);
     memset(v->slot, 0, sizeof v->slot);
@@ -91,9 +94,12 @@ static void gm_restart_jobs(struct gm_device *v)
             jobs[i] = jobs[i]->session->state == GM_SESSION_LEAVING && jobs[i]->zeroes == NULL ? jobs[i] : NULL;
         }
     for (uint32_t i = 0; i < count; i++)
-        if (jobs[i] != NULL)
-            gm_job_finish(v->daemon, jobs[i], jobs[i]->state == GM_JOB_QUEUED ? GM_ECANCELLED : GM_EDEVICELOST, 0, 0,
-                          NULL);
+        if (jobs[i] != NULL) {
+            const bool left = jobs[i]->state == GM_JOB_QUEUED;
+            lost += !left;
+            gm_job_finish(v->daemon, jobs[i], left ? GM_ECANCELLED : GM_EDEVICELOST, 0, 0, NULL);
+        }
+    return lost;
 }
 
 /* ---- again, or not ---- */
@@ -152,8 +158,10 @@ void gm_restart_reaped(struct gm_device *v)
     gm_launch_release(v);
     gm_reap_device(v); /* completions that are in the ring count */
     gm_restart_suspects(v);
-    gm_restart_jobs(v);
-    gm_lanes_recover(v);
+    const uint32_t socket_lost = gm_restart_jobs(v);
+    const uint64_t lane_lost = gm_lanes_recover(v);
+    gm_log(GM_LOG_WARN, "device_jobs", "device=%" PRIu32 " lost=%" PRIu64 " of_sockets=%" PRIu32 " of_lanes=%" PRIu64,
+           v->index, socket_lost + lane_lost, socket_lost, lane_lost);
     gm_control_abandon(v);
     gm_lanes_reaped(v);
     gm_arenas_device_reaped(v->daemon, v->index);

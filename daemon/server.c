@@ -6,6 +6,7 @@
 #include "server.h"
 
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -300,6 +301,15 @@ static struct gm_daemon *gm_daemon_new(const struct gm_config *config)
     return d;
 }
 
+/* What stands where the sockets will be is said now, and not when the devices are up. */
+static int gm_server_check_paths(const struct gm_config *config, char error[GM_SOCKET_ERROR])
+{
+    char admin[GM_SOCKET_PATH_MAX + sizeof GM_ADMIN_SUFFIX];
+    snprintf(admin, sizeof admin, "%s" GM_ADMIN_SUFFIX, config->socket);
+    const int status = gm_socket_check(config->socket, error);
+    return status == GM_OK ? gm_socket_check(admin, error) : status;
+}
+
 int gm_server_run(const struct gm_config *config)
 {
     char error[GM_SOCKET_ERROR];
@@ -314,9 +324,11 @@ int gm_server_run(const struct gm_config *config)
         return GM_EXIT_FAILED;
     }
     d->server.lock = gm_socket_lock(config->socket, error);
-    if (d->server.lock < 0) {
+    if (d->server.lock < 0 || gm_server_check_paths(config, error) != GM_OK) {
         const int status = d->server.lock == GM_EBUSY ? GM_EXIT_RUNNING : GM_EXIT_FAILED;
         gm_log(GM_LOG_ERROR, "start", "failed: %s", error);
+        if (d->server.lock >= 0)
+            close(d->server.lock);
         uv_loop_close(&d->loop);
         free(d);
         return status;

@@ -18,6 +18,8 @@
 
 /* A goodbye that the peer does not read within this time is cut short. */
 #define GM_GOODBYE_NS UINT64_C(5000000000)
+/* So long a request waits for the jobs of its session, at least, when none of them is answered. */
+#define GM_HELD_NS UINT64_C(900000000)
 
 static_assert(offsetof(struct gm_session, conn) == 0, "the connection is the session");
 
@@ -202,6 +204,24 @@ void gm_session_settle(struct gm_session *session)
     session->state = GM_SESSION_FREE;
 }
 
+/* Its requests are held. Because of output that it does not read: for some time, then it is told goodbye. Because of
+ * jobs that take long: for a moment, then those that find no room are refused, since behind them may be a cancel. */
+static void gm_session_look_held(struct gm_session *session, uint64_t now)
+{
+    struct gm_conn *conn = &session->conn;
+    const bool unread = gm_conn_unsent(conn) != 0;
+    if (!conn->held) {
+        session->still_ns = 0;
+    } else if (session->still_ns == 0 || session->still_at != conn->out_sent) {
+        session->still_ns = now, session->still_at = conn->out_sent;
+    } else if (unread && now - session->still_ns > GM_SLOW_READER_MS * UINT64_C(1000000)) {
+        gm_conn_goodbye_slow(conn);
+    } else if (!unread && now - session->still_ns > GM_HELD_NS) {
+        session->tired = true;
+        gm_conn_resume(conn);
+    }
+}
+
 void gm_sessions_tick(struct gm_daemon *d)
 {
     const uint64_t now = gm_now_ns();
@@ -215,6 +235,7 @@ void gm_sessions_tick(struct gm_daemon *d)
             if (now - session->goodbye_ns > GM_GOODBYE_NS)
                 gm_conn_close(&session->conn, "goodbye was not read");
         } else {
+            gm_session_look_held(session, now);
             gm_conn_trim(&session->conn);
         }
     }
@@ -225,7 +246,7 @@ bool gm_sessions_calm(const struct gm_daemon *d)
     for (uint32_t i = 0; i < d->sessions.high; i++) {
         const struct gm_session *session = &d->sessions.session[i];
         if (session->state == GM_SESSION_OPEN &&
-            (session->conn.state == GM_CONN_GOODBYE || gm_conn_unsent(&session->conn) != 0))
+            (session->conn.state == GM_CONN_GOODBYE || session->conn.held || gm_conn_unsent(&session->conn) != 0))
             return false;
     }
     return true;

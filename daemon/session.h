@@ -67,8 +67,10 @@ struct gm_session {
     uint16_t lane[GM_DEVICES_MAX]; /* index of its lane on each device; 0: none */
     uint64_t staged;               /* bytes in staging arenas, all devices */
     uint64_t goodbye_ns;
-    struct gm_link jobs;  /* all accepted and unanswered ones */
-    struct gm_link leave; /* in gm_sessions.leaving */
+    uint64_t still_ns, still_at; /* while it is held: since when its output stands still, and where */
+    bool tired;                  /* it was held for long because of its own jobs, and none was answered since */
+    struct gm_link jobs;         /* all accepted and unanswered ones */
+    struct gm_link leave;        /* in gm_sessions.leaving */
     struct gm_flow flow[GM_DEVICES_MAX];
     char client[GM_NAME_BYTES_MAX];
 };

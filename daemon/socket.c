@@ -21,7 +21,7 @@
 
 #define GM_SOCKET_BACKLOG ((int)GM_SESSIONS_MAX)
 /* A child needs milliseconds from its fork to its exec; on a machine that is short of processors, more. */
-#define GM_LOCK_TRIES  60u
+#define GM_LOCK_TRIES 60u
 #define GM_LOCK_TRY_US 50000u
 
 static int gm_socket_parent(const char *path, char *error)
@@ -101,11 +101,12 @@ int gm_socket_lock(const char *path, char error[GM_SOCKET_ERROR])
     }
 }
 
-/* Removes what a dead daemon left at the path; refuses everything else that may be there. */
-static int gm_socket_clear(const struct sockaddr_un *address, char *error)
+/* The path is free, or a dead daemon left its socket there (stale); everything else that may be there is refused. */
+static int gm_socket_look(const struct sockaddr_un *address, bool *stale, char *error)
 {
     struct stat there;
     const char *path = address->sun_path;
+    *stale = false;
     if (lstat(path, &there) != 0) {
         if (errno == ENOENT)
             return GM_OK;
@@ -125,29 +126,52 @@ static int gm_socket_clear(const struct sockaddr_un *address, char *error)
         snprintf(error, GM_SOCKET_ERROR, "%s belongs to another program that is listening", path);
         return GM_EBUSY;
     }
-    if (unlink(path) != 0 && errno != ENOENT) {
-        snprintf(error, GM_SOCKET_ERROR, "cannot remove the stale socket %s: %s", path, strerror(errno));
-        return GM_ESYSTEM;
-    }
+    *stale = true;
     return GM_OK;
 }
 
-int gm_socket_listen(struct gm_socket *s, const char *path, mode_t mode, char error[GM_SOCKET_ERROR])
+static int gm_socket_clear(const struct sockaddr_un *address, char *error)
 {
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    struct stat there;
-    static_assert(sizeof address.sun_path == GM_SOCKET_PATH_MAX + 1, "the path bound is the kernel's");
-    s->fd = -1;
+    bool stale;
+    const int status = gm_socket_look(address, &stale, error);
+    if (status != GM_OK || !stale || unlink(address->sun_path) == 0 || errno == ENOENT)
+        return status;
+    snprintf(error, GM_SOCKET_ERROR, "cannot remove the stale socket %s: %s", address->sun_path, strerror(errno));
+    return GM_ESYSTEM;
+}
+
+static int gm_socket_address(struct sockaddr_un *address, const char *path, char *error)
+{
+    *address = (struct sockaddr_un){.sun_family = AF_UNIX};
+    static_assert(sizeof address->sun_path == GM_SOCKET_PATH_MAX + 1, "the path bound is the kernel's");
     if (strlen(path) > GM_SOCKET_PATH_MAX) {
         snprintf(error, GM_SOCKET_ERROR, "the socket path has %zu bytes; at most %u are possible", strlen(path),
                  GM_SOCKET_PATH_MAX);
         return GM_EINVAL;
     }
-    memcpy(s->path, path, strlen(path) + 1u);
-    memcpy(address.sun_path, path, strlen(path) + 1u);
-    const int status = gm_socket_clear(&address, error);
+    memcpy(address->sun_path, path, strlen(path) + 1u);
+    return GM_OK;
+}
+
+int gm_socket_check(const char *path, char error[GM_SOCKET_ERROR])
+{
+    struct sockaddr_un address;
+    bool stale;
+    const int status = gm_socket_address(&address, path, error);
+    return status == GM_OK ? gm_socket_look(&address, &stale, error) : status;
+}
+
+int gm_socket_listen(struct gm_socket *s, const char *path, mode_t mode, char error[GM_SOCKET_ERROR])
+{
+    struct sockaddr_un address;
+    struct stat there;
+    s->fd = -1;
+    int status = gm_socket_address(&address, path, error);
+    if (status == GM_OK)
+        status = gm_socket_clear(&address, error);
     if (status != GM_OK)
         return status;
+    memcpy(s->path, path, strlen(path) + 1u);
     s->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (s->fd < 0) {
         snprintf(error, GM_SOCKET_ERROR, "cannot make a socket: %s", strerror(errno));

@@ -23,6 +23,10 @@ struct gm_socket {
  * EBUSY when another daemon holds it (its pid is in the text), or ESYSTEM. */
 int gm_socket_lock(const char *path, char error[GM_SOCKET_ERROR]);
 
+/* Whether a socket could be made at a path: before anything is started for it, because it takes a while until it is
+ * made. Changes nothing. OK, or an error as gm_socket_listen has it. */
+int gm_socket_check(const char *path, char error[GM_SOCKET_ERROR]);
+
 /* Listens at a path with exactly this mode. A socket that nobody answers on is replaced: the caller holds the lock. */
 int gm_socket_listen(struct gm_socket *s, const char *path, mode_t mode, char error[GM_SOCKET_ERROR]);
 

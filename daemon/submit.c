@@ -215,6 +215,16 @@ static int gm_plan_accept(struct gm_plan *p, struct gm_device *v, uint32_t id)
     return GM_OK;
 }
 
+uint64_t gm_submit_reply_bytes(const struct gm_wire_submit *submit)
+{
+    const struct gm_op_row row = gm_op_row(submit->op);
+    uint64_t bytes = GM_REPLY_SMALL;
+    for (uint32_t i = row.inputs; i < submit->buffers; i++)
+        if (submit->buffer[i].place == GM_PLACE_INLINE)
+            bytes += gm_output_bytes(row.shape, submit->n, submit->bins, submit->dtype);
+    return bytes;
+}
+
 void gm_submit(struct gm_session *session, const struct gm_wire_request *request)
 {
     struct gm_problem problem;

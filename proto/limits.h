@@ -39,6 +39,7 @@
 /* What a device has in flight. Entries are jobs that were started; the backlog stays in the lanes. */
 #define GM_ENTRIES_MAX 2048u
 #define GM_SHARES_MAX  1024u /* shares of one phase, and workers of one device */
+#define GM_CPU_WORKERS_MAX 256u /* threads of a cpu device */
 #define GM_TICKETS     8192u /* ticket ring slots, a power of two */
 #define GM_PHASES_MAX  32u   /* phases of one job: 8 digits x 2 passes of a 64-bit radix sort, and room */
 #define GM_POLL_MAX    32u   /* descriptor slots read from a lane in one turn */
@@ -80,7 +81,7 @@
 #define GM_FIELD_BYTES_MAX   24u
 #define GM_ERROR_TEXT_MAX    160u
 #define GM_FDS_PER_FRAME_MAX 3u
-#define GM_OUTPUT_BYTES_MAX  (4u * GM_FRAME_BYTES_MAX) /* replies queued for one client; then goodbye with a reason */
+#define GM_OUTPUT_BYTES_MAX  (4u * GM_FRAME_BYTES_MAX) /* replies due to one client; beyond it, it is not read */
 #define GM_STATS_BYTES_MAX   (1024u * 1024u)
 
 /* Times. */
@@ -90,6 +91,7 @@
 #define GM_PING_DEADLINE_MS    3000u  /* an unanswered ping after this long: the device is unhealthy */
 #define GM_PING_KILL_MS        10000u /* and after this long it is killed */
 #define GM_DRAIN_MS_DEFAULT    30000u
+#define GM_SLOW_READER_MS      10000u /* a client whose requests wait until it reads: then goodbye with a reason */
 #define GM_IDLE_PARK_MS_DEFAULT 2000u /* GPU: idle time after which the grid returns and clocks may fall */
 /* A lost device process is started again: at once, then after waits that double, and no more when it fails often. */
 #define GM_RESTART_FIRST_MS    50u
@@ -112,6 +114,7 @@ static_assert(GM_IS_POW2(GM_ADMIN_SLOTS) && GM_IS_POW2(GM_TICKETS) && GM_IS_POW2
 static_assert(GM_SHARES_MAX * 2 <= GM_TICKETS, "the widest phase and every worker's stop ticket fit the ring together");
 static_assert(GM_ENTRIES_MAX + GM_SHARES_MAX <= GM_TICKETS, "entries full of narrow jobs leave credit for a wide one");
 static_assert(GM_ENTRIES_MAX <= 4096 && GM_SHARES_MAX <= 4096, "a ticket slot has 12 bits for each");
+static_assert(GM_CPU_WORKERS_MAX <= GM_SHARES_MAX, "every worker can have a share");
 static_assert(GM_POLL_MAX <= 32, "one descriptor slot per SIMT lane");
 static_assert(GM_HIST_BINS_MAX * 8u <= GM_INLINE_BYTES_MAX, "the largest histogram fits a reply");
 static_assert(GM_STAGING_BYTES >= 4u * GM_INLINE_BYTES_MAX, "several jobs with most inline data are staged at once");

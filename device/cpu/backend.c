@@ -17,7 +17,6 @@
 #include "cpu.h"
 #include "core/init.h"
 
-#define GM_CPU_WORKERS_MAX 256u
 #define GM_CPU_SPIN_NS     20000u /* about what a futex wake costs; longer burns a core for nothing */
 
 static int fail(char *text, int status, const char *what, int error)
@@ -165,7 +164,8 @@ static int cpu_open(const struct gm_device_config *config, struct gm_device **ou
         return fail(text, GM_ENOMEM, "device", errno);
     if (workers > GM_CPU_WORKERS_MAX) {
         free(device);
-        return fail(text, GM_ESIZE, "more than 256 workers", 0);
+        snprintf(text, GM_ERROR_TEXT_MAX, "%u workers; at most %u", workers, GM_CPU_WORKERS_MAX);
+        return GM_ESIZE;
     }
     device->bells_fd = config->bells_fd;
     device->ring_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

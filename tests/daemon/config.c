@@ -88,7 +88,7 @@ static void defaults_are_those_of_the_limits(void **state)
 static void bad_values_are_refused_and_named(void **state)
 {
     (void)state;
-    static const char *const devices[] = {"", "gpu", "cpu:", "cpu:0", "cpu:1025", "cpu:x", "cuda", "cuda:", "cuda:a/b"};
+    static const char *const devices[] = {"", "gpu", "cpu:", "cpu:0", "cpu:257", "cpu:x", "cuda", "cuda:", "cuda:a/b"};
     static const char *const numbers[] = {"", "-1", "x", "1x", "1.5", " 1", "99999999999999999999", "0x10", "4k"};
     static const char *const sizes[] = {"", "-1", "k", "1kk", "1.5g", "99999999999999999999", "9999999t", "17z"};
     for (size_t i = 0; i < sizeof devices / sizeof devices[0]; i++)
@@ -107,10 +107,11 @@ static void bad_values_are_refused_and_named(void **state)
         refused("--memory", sizes[i]);
         refused("--quota", sizes[i]);
     }
+    assert_int_equal(parse("--device", "cpu:256", "--workers", "256", NULL), GM_CONFIG_RUN);
     refused("--log-level", "loud");
     refused("--device-program", "");
     refused("--workers", "0");
-    refused("--workers", "1025");
+    refused("--workers", "257");
     refused("--user-jobs", "0");
     refused("--user-jobs", "16385");
     refused("--user-lanes", "257");

@@ -26,6 +26,7 @@ static char reason[64];
 static size_t frames, frame_bytes;
 static uint64_t checksum;
 static void (*on_frame)(const uint8_t *body, size_t size);
+static size_t not_now; /* this frame, counted from 1, has to wait; 0: none has */
 
 static uint64_t mix(uint64_t sum, const uint8_t *bytes, size_t size)
 {
@@ -34,13 +35,16 @@ static uint64_t mix(uint64_t sum, const uint8_t *bytes, size_t size)
     return sum;
 }
 
-static void saw_frame(struct gm_conn *c, const uint8_t *body, size_t size)
+static bool saw_frame(struct gm_conn *c, const uint8_t *body, size_t size)
 {
     (void)c;
+    if (not_now == frames + 1)
+        return false;
     frames++, frame_bytes += size;
     checksum = mix(checksum, body, size);
     if (on_frame != NULL)
         on_frame(body, size);
+    return true;
 }
 
 static void saw_gone(struct gm_conn *c, const char *why)
@@ -72,7 +76,7 @@ static int set_up(void **state)
     memset(&io, 0, sizeof io);
     io.loop = &loop, io.on_frame = saw_frame, io.on_gone = saw_gone, io.on_closed = saw_closed, io.is_busy = is_busy;
     peer = pair[1];
-    frames = frame_bytes = 0, checksum = 7, busy = gone = closed = false, on_frame = NULL, reason[0] = 0;
+    frames = frame_bytes = 0, checksum = 7, busy = gone = closed = false, on_frame = NULL, not_now = 0, reason[0] = 0;
     return gm_conn_open(&conn, &io, pair[0]);
 }
 
@@ -90,6 +94,8 @@ static void turn(void)
 {
     uv_run(&loop, UV_RUN_NOWAIT);
     gm_conn_flush_all(&io);
+    while (gm_conn_resume_all(&io))
+        gm_conn_flush_all(&io);
 }
 
 static void feed(const uint8_t *bytes, size_t size)
@@ -219,9 +225,9 @@ static void unread_output_is_bounded_then_goodbye_with_a_reason(void **state)
     size_t replies = 0;
     while (reply(100000, -1)) {
         assert_true(++replies < 200);
-        assert_true(gm_conn_unsent(&conn) <= GM_OUTPUT_BYTES_MAX);
+        assert_true(gm_conn_unsent(&conn) <= GM_CONN_OUTPUT_MAX);
     }
-    assert_true(replies >= GM_OUTPUT_BYTES_MAX / 100100);
+    assert_true(replies >= GM_CONN_OUTPUT_MAX / 100100);
     assert_true(conn.slow);
     assert_int_equal(conn.state, GM_CONN_GOODBYE);
     assert_false(reply(1, -1));
@@ -239,6 +245,72 @@ static void unread_output_is_bounded_then_goodbye_with_a_reason(void **state)
     assert_true(got > replies * 100000);
     assert_true(last > 0);
     assert_string_equal(reason, "slow reader");
+}
+
+/* Whatever was read of it when one of its frames has no room, everything arrives once, in order, and only after the
+ * peer was sent something. */
+static void frames_without_room_wait_until_output_was_sent(void **state)
+{
+    (void)state;
+    static const size_t sizes[] = {1, 3, 4, 5, 60, 2, 1};
+    uint8_t stream[256], bytes[64];
+    uint64_t random = 3, expected = 7;
+    size_t total = 0;
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        const size_t n = put_frame(stream + total, sizes[i], &random);
+        expected = mix(expected, stream + total + 4, sizes[i]);
+        total += n;
+    }
+    for (size_t waits = 1; waits <= 7; waits++)
+        for (size_t cut = 0; cut <= total; cut++) {
+            frames = frame_bytes = 0, checksum = 7, not_now = waits;
+            conn.promised = 100;
+            feed(stream, cut);
+            feed(stream + cut, total - cut);
+            assert_int_equal(frames, waits - 1);
+            assert_true(conn.held);
+            not_now = waits < 7 ? waits + 1 : 0; /* the next one has to wait too */
+            turn();
+            assert_int_equal(frames, waits - 1);
+            assert_true(reply(10, -1));
+            turn();
+            assert_int_equal(frames, waits);
+            not_now = 0;
+            assert_true(reply(10, -1));
+            for (int i = 0; i < 5; i++)
+                turn();
+            assert_int_equal(frames, 7);
+            assert_true(checksum == expected);
+            assert_false(conn.held);
+            assert_int_equal(conn.in_size, 0);
+            while (recv(peer, bytes, sizeof bytes, 0) > 0) {
+            }
+        }
+}
+
+static void one_that_is_held_is_not_read_and_its_end_is_seen(void **state)
+{
+    (void)state;
+    static uint8_t stream[GM_FRAME_BYTES_MAX + 4];
+    uint64_t random = 3;
+    const size_t size = put_frame(stream, GM_FRAME_BYTES_MAX, &random);
+    ssize_t n;
+    not_now = 1, conn.promised = 100;
+    feed(stream, size);
+    assert_true(conn.held);
+    for (int rounds = 0; rounds < 1000; rounds++) { /* fills the socket and then nothing more goes in */
+        n = send(peer, stream, 4096, MSG_NOSIGNAL);
+        turn();
+    }
+    assert_int_equal(n, -1);
+    assert_int_equal(errno, EAGAIN);
+    assert_true(conn.in_size <= size + GM_CONN_SCRATCH);
+    assert_false(gone);
+    close(peer);
+    peer = -1;
+    turn(), turn();
+    assert_true(gone);
+    assert_int_equal(frames, 0);
 }
 
 static size_t open_fds(void)
@@ -471,6 +543,8 @@ int main(void)
         CASE(buffer_grows_with_data_and_not_with_the_announced_length),
         CASE(bad_lengths_are_answered_and_end_the_connection),
         CASE(unread_output_is_bounded_then_goodbye_with_a_reason),
+        CASE(frames_without_room_wait_until_output_was_sent),
+        CASE(one_that_is_held_is_not_read_and_its_end_is_seen),
         CASE(stray_descriptors_are_closed),
         CASE(a_flood_of_descriptors_is_a_protocol_error),
         CASE(descriptors_travel_with_their_own_frame),

@@ -14,6 +14,7 @@
  *   slow           completes a job 2 ms after it came
  *   die            exits at the third job, unanswered; journal says it was started, and a worker was in it
  *   last           answers the third job and exits at once
+ *   lag            dies as die does, at the ninth job; of what came after the second one nothing is in the counters
  *   garbage        sends a message of a wrong size at the third job
  *   deaf           answers no ping after the first job
  *   stuck          ignores STOP                   nogpu     fails as a GPU, works as a CPU

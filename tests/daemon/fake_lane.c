@@ -25,8 +25,16 @@ static struct gm_granule *slot_of(const struct fake_lane *lane, uint64_t positio
            (position & ((1u << lane->log2) - 1u));
 }
 
+/* A real dispatcher writes its counters now and then. */
+static bool lags(void)
+{
+    return is("lag") && fake_jobs > 2;
+}
+
 static void count(uint64_t *counter)
 {
+    if (lags())
+        return;
     gm_store_relaxed_u64(counter, *counter + 1u);
 }
 
@@ -45,7 +53,8 @@ static void complete(struct fake_lane *lane, uint64_t position, uint64_t result,
               : status == GM_ECANCELLED ? &fake_counters->lane_cancelled
               : lane->refused != 0      ? &fake_counters->lane_rejected
                                         : &fake_counters->lane_failed);
-        gm_store_relaxed_sys_u64(&note_of(lane)->answered, lane->completed);
+        if (!lags())
+            gm_store_relaxed_sys_u64(&note_of(lane)->answered, lane->completed);
     }
 }
 
@@ -116,7 +125,7 @@ static void take(struct fake_lane *lane, uint64_t position, uint32_t op, uint32_
     start(lane, position);
     if (is("slow"))
         usleep(2000);
-    if (is("die") && fake_jobs == 3)
+    if ((is("die") && fake_jobs == 3) || (is("lag") && fake_jobs == 9))
         die(lane, position);
     if (is("garbage") && fake_jobs == 3 && send(GM_DEVICE_FD_CONTROL, "?", 1, MSG_NOSIGNAL) == 1) {
         hold(lane, position);

@@ -67,6 +67,32 @@ static void second_instance_refuses_even_when_the_first_is_stopped(void **state)
     assert_int_equal(daemon_stop(&child), 0);
 }
 
+/* Noticed before a device is started, which in this mode would never be ready; and it is left as it is. */
+static void file_in_the_place_of_a_socket_is_noticed_at_once_and_kept(void **state)
+{
+    (void)state;
+    char path[128], text[8] = "";
+    daemon_start(&child, "normal", NULL);
+    assert_int_equal(daemon_stop(&child), 0);
+    for (int admin = 0; admin < 2; admin++) {
+        snprintf(path, sizeof path, "%s%s", child.socket, admin ? ".admin" : "");
+        FILE *file = fopen(path, "w");
+        assert_true(file != NULL && fputs("keep me", file) >= 0 && fclose(file) == 0);
+        assert_int_equal(unlink(child.log), 0);
+        daemon_spawn(&child, "mute", NULL);
+        assert_int_equal(daemon_wait(&child), 1);
+        assert_true(daemon_log_has(&child, path));
+        assert_true(daemon_log_has(&child, "exists and is no socket"));
+        assert_false(daemon_log_has(&child, "device"));
+        file = fopen(path, "r");
+        assert_true(file != NULL && fgets(text, sizeof text, file) != NULL && fclose(file) == 0);
+        assert_string_equal(text, "keep me");
+        assert_int_equal(unlink(path), 0);
+    }
+    daemon_start(&child, "normal", NULL);
+    assert_int_equal(daemon_stop(&child), 0);
+}
+
 static void killed_daemon_leaves_no_device_and_restarts_over_its_socket(void **state)
 {
     (void)state;
@@ -383,6 +409,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(start_and_sigterm_leave_nothing_behind),
         CASE(second_instance_refuses_even_when_the_first_is_stopped),
+        CASE(file_in_the_place_of_a_socket_is_noticed_at_once_and_kept),
         CASE(killed_daemon_leaves_no_device_and_restarts_over_its_socket),
         CASE(device_that_does_not_start_ends_the_daemon_with_its_reason),
         CASE(automatic_device_says_why_it_is_not_the_gpu_and_an_explicit_gpu_has_no_substitute),

@@ -37,6 +37,34 @@ static void lane_loses_started_jobs_only_and_goes_on_by_itself(void **state)
     assert_int_equal(daemon_stop(&child), 0);
 }
 
+/* The process died before what it had answered was in its counters: it is in those of the device and of the ops all the
+ * same, also where the client has written the next job into the slot. */
+static void jobs_that_no_counter_tells_of_are_counted(void **state)
+{
+    (void)state;
+    struct lane lane;
+    daemon_start(&child, "once:lag", NULL);
+    struct client *c = client_open(&child, false);
+    assert_int_equal(lane_open(c, 0, 4, &lane), GM_OK);
+    for (int i = 0; i < 9; i++) {
+        const uint64_t position = lane_put(&lane, i == 6 ? GM_OP_COUNT : GM_OP_nop, 1);
+        assert_int_equal(lane_wait(&lane, position), i == 8 ? GM_EDEVICELOST : i == 6 ? GM_EOP : GM_OK);
+    }
+    daemon_back(&child, 1);
+    assert_int_equal(stats_u64(&child, "devices.0.submitted"), 9 + 5);
+    assert_int_equal(stats_u64(&child, "devices.0.done"), 7 + 5);
+    assert_int_equal(stats_u64(&child, "devices.0.failed"), 1);
+    assert_int_equal(stats_u64(&child, "devices.0.rejected"), 1);
+    assert_int_equal(stats_u64(&child, "ops.0.done"), 7 + 5);
+    assert_int_equal(stats_u64(&child, "ops.0.failed"), 1);
+    assert_int_equal(stats_u64(&child, "lanes.0.answered"), 9);
+    assert_true(daemon_log_has(&child, "device_jobs device=0 lost=1 of_sockets=0 of_lanes=1"));
+    assert_int_equal(lane_close(c, &lane), GM_OK);
+    lane_unmap(&lane);
+    client_close(c);
+    assert_int_equal(daemon_stop(&child), 0);
+}
+
 static void lane_that_the_process_did_not_let_go_goes_with_it(void **state)
 {
     (void)state;
@@ -159,6 +187,7 @@ int main(void)
 #define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         CASE(lane_loses_started_jobs_only_and_goes_on_by_itself),
+        CASE(jobs_that_no_counter_tells_of_are_counted),
         CASE(lane_that_the_process_did_not_let_go_goes_with_it),
         CASE(sleeping_client_of_a_lane_is_woken_for_what_was_lost),
         CASE(sleeping_client_is_woken_on_after_a_job_that_no_note_tells_of),

@@ -5,6 +5,7 @@
 #include "harness.h"
 
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -297,12 +298,25 @@ static void admin_methods_need_the_admin_socket(void **state)
     assert_int_equal(daemon_stop(&child), 0);
 }
 
+static uint32_t log_lines(const char *text)
+{
+    char line[1024];
+    uint32_t count = 0;
+    FILE *log = fopen(child.log, "r");
+    while (log != NULL && fgets(line, sizeof line, log) != NULL)
+        count += strstr(line, text) != NULL;
+    if (log != NULL)
+        fclose(log);
+    return count;
+}
+
 static void out_of_descriptors_served_clients_go_on_and_new_ones_get_in_later(void **state)
 {
     (void)state;
     struct rlimit before, few = {64, 64};
     struct client *clients[100];
     struct gm_wire_response response;
+    const uint64_t start = now_ms();
     getrlimit(RLIMIT_NOFILE, &before);
     few.rlim_max = before.rlim_max;
     /* The daemon raises the soft limit, so the hard one is set too; root may raise ours again. */
@@ -327,7 +341,13 @@ static void out_of_descriptors_served_clients_go_on_and_new_ones_get_in_later(vo
         client_call(clients[0], &nop, &response);
         assert_false(response.failed);
     }
-    assert_true(daemon_log_has(&child, "out of file descriptors"));
+    /* One line, and the next one after seconds, with the number of those that it stands for. */
+    assert_true(daemon_log_has(&child, "out of file descriptors: new clients wait; failed=1 "));
+    assert_int_equal(log_lines("out of file descriptors"), 1);
+    sleep_ms(6000);
+    const uint32_t lines = log_lines("out of file descriptors");
+    assert_true(lines >= 2 && lines <= 1 + (now_ms() - start) / 5000);
+    assert_false(daemon_log_has(&child, "suppressed="));
     for (int i = 1; i < 70; i++)
         client_close(clients[i]);
     for (int i = 70; i < 100; i++) { /* they waited in the backlog */
@@ -405,6 +425,78 @@ static void client_that_does_not_read_is_closed_and_others_are_served(void **sta
     assert_int_equal(daemon_stop(&child), 0);
 }
 
+/* A job whose answer carries a mebibyte. */
+static struct gm_wire_request request_large_answer(void)
+{
+    struct gm_wire_request request = request_of(GM_METHOD_SUBMIT);
+    request.u.submit = (struct gm_wire_submit){
+        .op = GM_OP_fill, .dtype = GM_DTYPE_u8, .n = GM_INLINE_BYTES_MAX, .buffers = 1, .value = 7};
+    request.u.submit.buffer[0].place = GM_PLACE_INLINE;
+    return request;
+}
+
+static void client_that_pipelines_large_answers_and_reads_gets_them_all(void **state)
+{
+    (void)state;
+    struct gm_wire_response response;
+    struct gm_wire_done done;
+    struct gm_problem problem;
+    daemon_start(&child, "normal", NULL);
+    struct client *c = client_open(&child, false);
+    struct gm_wire_request stats = request_of(GM_METHOD_STATS);
+    for (int i = 0; i < 100; i++) {
+        struct gm_wire_request fill = request_large_answer();
+        client_send(c, &fill);
+        client_send(c, &stats);
+    }
+    sleep_ms(300); /* everything that has room is in the daemon by then, and answered */
+    int large = 0;
+    for (int i = 0; i < 200; i++) {
+        assert_true(client_receive(c, &response));
+        assert_false(response.failed);
+        large += gm_wire_decode_done(&response, &done, &problem) == GM_OK && done.out_bytes == GM_INLINE_BYTES_MAX;
+    }
+    assert_int_equal(large, 100);
+    assert_int_equal(stats_u64(&child, "daemon.slow_readers"), 0);
+    assert_int_equal(stats_u64(&child, "daemon.rejected_busy"), 0);
+    stats_add_up(&child);
+    client_close(c);
+    assert_int_equal(daemon_stop(&child), 0);
+}
+
+static void cancel_is_not_stuck_behind_jobs_that_find_no_room(void **state)
+{
+    (void)state;
+    struct gm_wire_response response;
+    struct gm_wire_request fill[12], cancel = request_of(GM_METHOD_CANCEL);
+    daemon_start(&child, "hold", NULL); /* its jobs end when they are cancelled */
+    struct client *c = client_open(&child, false);
+    int answers[4] = {0}; /* busy, cancelled, done, other */
+    for (int i = 0; i < 12; i++) {
+        fill[i] = request_large_answer();
+        client_send(c, &fill[i]);
+    }
+    const uint64_t start = now_ms();
+    cancel.u.cancel.id = fill[0].id;
+    client_send(c, &cancel);
+    /* Four are in flight, eight find no room; then the cancel, its job, and the connection is as good as ever. */
+    for (int i = 0; i < 8 + 2; i++) {
+        assert_true(client_receive(c, &response));
+        const int code = code_of(&response);
+        answers[code == GM_EBUSY ? 0 : code == GM_ECANCELLED ? 1 : code == GM_OK ? 2 : 3]++;
+    }
+    assert_int_equal(answers[0], 8);
+    assert_int_equal(answers[1], 1);
+    assert_int_equal(answers[2], 1);
+    assert_true(now_ms() - start < 10000);
+    assert_int_equal(stats_u64(&child, "daemon.rejected_busy"), 8);
+    client_send(c, &fill[0]); /* there is room for one again */
+    stats_wait(&child, "devices.0.queue_depth", 4);
+    client_close(c);
+    stats_wait(&child, "devices.0.queue_depth", 0);
+    assert_int_equal(daemon_stop(&child), 0);
+}
+
 static void malformed_messages_are_answered_counted_and_end_the_session(void **state)
 {
     (void)state;
@@ -441,6 +533,8 @@ int main(void)
         CASE(every_snapshot_adds_up_under_load),
         CASE(late_client_does_not_wait_for_everything_that_a_greedy_one_sent),
         CASE(client_that_does_not_read_is_closed_and_others_are_served),
+        CASE(client_that_pipelines_large_answers_and_reads_gets_them_all),
+        CASE(cancel_is_not_stuck_behind_jobs_that_find_no_room),
         CASE(malformed_messages_are_answered_counted_and_end_the_session),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

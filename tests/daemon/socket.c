@@ -123,13 +123,18 @@ static void foreign_paths_are_left_alone(void **state)
     const int lock = gm_socket_lock(path, error);
     const int file = open(path, O_CREAT | O_WRONLY, 0600);
     close(file);
+    assert_int_equal(gm_socket_check(path, error), GM_ESYSTEM);
+    assert_non_null(strstr(error, path));
     assert_int_equal(gm_socket_listen(&s, path, 0660, error), GM_ESYSTEM);
     assert_non_null(strstr(error, path));
     assert_int_equal(unlink(path), 0);
     snprintf(address.sun_path, sizeof address.sun_path, "%.100s", path);
     const int other = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     assert_int_equal(bind(other, (const struct sockaddr *)&address, sizeof address), 0);
+    assert_int_equal(gm_socket_check(path, error), GM_OK); /* stale, and it stays until the new one is made */
+    assert_int_equal(access(path, F_OK), 0);
     assert_int_equal(listen(other, 1), 0);
+    assert_int_equal(gm_socket_check(path, error), GM_EBUSY);
     assert_int_equal(gm_socket_listen(&s, path, 0660, error), GM_EBUSY);
     assert_non_null(strstr(error, "another program"));
     assert_int_equal(access(path, F_OK), 0);

@@ -65,6 +65,47 @@ static void device_killed_under_load_loses_no_answer(void **state)
     gm_close(client);
 }
 
+/* Jobs of op 0 that are in the counts, whatever became of them. */
+static uint64_t counted(struct gm_client *client)
+{
+    return stat_of(client, "ops.0.done") + stat_of(client, "ops.0.failed");
+}
+
+/* The dispatcher's counters lag behind what it answers, and it dies at any moment: no job of a lane is missing from
+ * them, none is there twice. */
+static void device_killed_under_load_counts_every_job_of_a_lane_once(void **state)
+{
+    enum { WINDOW = 200, TURNS = 40000, ROUNDS = 4 };
+    static struct gm_job jobs[WINDOW];
+    struct daemon *const d = *state;
+    const struct gm_options options = {.socket = d->socket, .lane_only = 1, .deadline_ns = in_ms(20000)};
+    struct gm_client *const watcher = daemon_open_without_lanes(d), *client;
+
+    assert_int_equal(GM_OK, gm_open(&options, &client, NULL));
+    for (int round = 1; round <= ROUNDS; round++) {
+        const pid_t device = device_pid(watcher);
+        const uint64_t before = counted(watcher);
+        memset(jobs, 0, sizeof jobs);
+        for (int i = 0; i < WINDOW; i++)
+            assert_int_equal(GM_OK, gm_submit(client, nop(), &jobs[i]));
+        for (int i = 0; i < TURNS; i++) {
+            if (i == TURNS / 2 + 777 * round)
+                kill(device, SIGKILL);
+            const int status = gm_wait(client, &jobs[i % WINDOW], in_ms(60000));
+            assert_true(status == GM_OK || status == GM_EDEVICELOST);
+            assert_int_equal(GM_OK, gm_submit(client, nop(), &jobs[i % WINDOW]));
+        }
+        wait_for_all(client, jobs, WINDOW);
+        assert_device_came_back(watcher, device, (uint64_t)round);
+        for (const uint64_t end_ms = now_ms() + 5000;
+             counted(watcher) < before + WINDOW + TURNS + 1 && now_ms() < end_ms;)
+            sleep_ms(10);
+        assert_int_equal(before + WINDOW + TURNS + 1, counted(watcher)); /* one by whoever saw it come back */
+    }
+    gm_close(client);
+    gm_close(watcher);
+}
+
 static void device_memory_is_lost_by_name_and_shared_memory_is_not(void **state)
 {
     struct daemon *const d = *state;
@@ -99,6 +140,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(jobs_that_did_not_start_outlive_their_device_process, daemon_setup_to_freeze,
                                         daemon_teardown),
         cmocka_unit_test_setup_teardown(device_killed_under_load_loses_no_answer, daemon_setup, daemon_teardown),
+        cmocka_unit_test_setup_teardown(device_killed_under_load_counts_every_job_of_a_lane_once, daemon_setup,
+                                        daemon_teardown),
         cmocka_unit_test_setup_teardown(device_memory_is_lost_by_name_and_shared_memory_is_not, daemon_setup,
                                         daemon_teardown),
     };

@@ -4,6 +4,7 @@
 standard error, documented exit codes, files in and out. NumPy reads and writes the .npy files when it is there."""
 import json
 import os
+import resource
 import signal
 import struct
 import subprocess
@@ -58,16 +59,21 @@ def help_and_usage():
     refused(2, "takes no input", "run", "nop", "file")
     refused(2, "takes one input", "run", "sum", "a", "b")
     refused(2, "not an element type", "run", "sum", "-t", "f33")
-    refused(2, "needs --dtype, --count and --value", "run", "fill", "-n", "3")
+    refused(2, "needs --dtype, --count and --value; --dtype is missing", "run", "fill", "-n", "3", "--value", "1")
+    refused(2, "needs --dtype, --count and --value; --count is missing", "run", "fill", "-t", "u8", "--value", "1")
+    refused(2, "needs --dtype, --count and --value; --value is missing", "run", "fill", "-t", "u8", "-n", "3")
     refused(2, "takes no --value", "run", "sum", "--value", "3")
-    refused(2, "needs --bins, --lo and --hi", "run", "histogram", "--bins", "3")
+    refused(2, "needs --bins, --lo and --hi; --lo is missing", "run", "histogram", "--bins", "3")
     refused(2, "takes no --descending", "run", "sum", "--descending")
     refused(2, "number of seconds", "ping", "--timeout", "soon")
     run("run", "sum", "--colour", exit_code=2)
-    run("ping", "-c", "0", exit_code=2)
-    for wrong in (["--clients", "0"], ["--clients", "1,,2"], ["--clients", "65"], ["--load", "x"], ["--seconds", "0"],
-                  ["--window", "1025"], ["-n", "0"], ["extra"]):
-        run("bench", *wrong, exit_code=2)
+    refused(2, '--count: "0" is not a number from 1 to ', "ping", "-c", "0")
+    refused(2, '--interval: "-1" is not a number of seconds', "ping", "-i", "-1")
+    for option, value in (("--clients", "0"), ("--clients", "1,,2"), ("--clients", "65"), ("--load", "x"),
+                          ("--seconds", "0"), ("--window", "1025"), ("--elements", "0"), ("--device", "x"),
+                          ("--seed", "-1")):
+        refused(2, f'{option}: "{value}" is not ', "bench", option, value)
+    refused(2, "takes no arguments", "bench", "extra")
 
 
 def unreachable():
@@ -114,6 +120,57 @@ def arrays():
     out = run("run", "sort", stdin="\n".join(map(str, numbers)))
     assert out.split() == [str(i).encode() for i in range(1, 300001)]
     assert run("run", "copy", "-t", "f32", "-f", "raw", stdin="1 2") == struct.pack("<2f", 1, 2)
+
+
+def from_pipe(data, *arguments, keep=False, exit_code=0):
+    """Raw data or .npy through a pipe that is no standard input; keep: it stays open, as one that never ends."""
+    reader, writer = os.pipe()
+    os.write(writer, data)
+    if not keep:
+        os.close(writer)
+    process = subprocess.Popen([COMMAND, "run", "sum", f"/dev/fd/{reader}", *arguments], stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, env=environment, pass_fds=[reader])
+    out, err = process.communicate(timeout=60)
+    os.close(reader)
+    if keep:
+        os.close(writer)
+    assert process.returncode == exit_code, (arguments, process.returncode, err)
+    return out.decode() if exit_code == 0 else err.decode()
+
+
+def endless_inputs():
+    """What never ends is read as far as --count says, and no further than there is memory without it."""
+    assert text("run", "sum", "/dev/zero", "-t", "f32", "-n", "1000000") == "0\n"
+    assert text("run", "sum", "/dev/zero", "-t", "u32", "-n", "0") == "0\n"
+    assert from_pipe(struct.pack("<3I", 1, 2, 4), "-t", "u32", "-n", "2", keep=True) == "3\n"
+    assert from_pipe(struct.pack("<3I", 1, 2, 4), "-t", "u32", "-n", "1", keep=True) == "1\n"
+    assert from_pipe(struct.pack("<3I", 1, 2, 4), "-t", "u32", "-n", "3") == "7\n"
+    assert from_pipe(struct.pack("<3I", 1, 2, 4), "-t", "u32") == "7\n"
+    assert "has 3 elements, not the 4" in from_pipe(struct.pack("<3I", 1, 2, 4), "-t", "u32", "-n", "4", exit_code=2)
+    assert "no multiple" in from_pipe(b"12345", "-t", "u32", "-n", "2", exit_code=1)
+    header = "{'descr': '<u4', 'fortran_order': False, 'shape': (2,), }".ljust(117) + "\n"
+    npy = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode()
+    assert from_pipe(npy + struct.pack("<2I", 3, 4), "-t", "u32", "-n", "1") == "3\n"
+    assert "more data than its header" in from_pipe(npy + struct.pack("<3I", 3, 4, 5), exit_code=1)
+    refused(1, "bytes are wanted; at most ", "run", "sum", "/dev/zero", "-t", "f64", "-n", str(1 << 39))
+    if sanitized():
+        return
+
+    def few():
+        resource.setrlimit(resource.RLIMIT_AS, (256 << 20, 256 << 20))
+
+    for arguments in (["/dev/zero", "-t", "f32"], ["-"]):
+        with open("/dev/zero", "rb") as zeros:
+            done = subprocess.run([COMMAND, "run", "sum", *arguments], stdin=zeros, capture_output=True,
+                                  env=environment, timeout=120, preexec_fn=few, check=False)
+        assert done.returncode == 1 and f"more than {128 << 20} bytes".encode() in done.stderr, done
+
+
+def sanitized():
+    """Whose shadow takes more than any limit of memory."""
+    with open(COMMAND, "rb") as file:
+        program = file.read()
+    return b"__asan_" in program or b"__tsan_" in program
 
 
 def files(folder):
@@ -312,6 +369,24 @@ def closed_output():
     assert process.wait() == 1 and "Broken pipe" in message, message
 
 
+def closed_descriptors():
+    """What has no standard output says so, and neither the socket nor a file is taken for it."""
+    def without(fd, *arguments):
+        return subprocess.run([COMMAND, *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                              stderr=subprocess.DEVNULL if fd == 2 else subprocess.PIPE, env=environment, timeout=60,
+                              preexec_fn=lambda: os.close(fd), check=False)
+
+    for arguments in (["--help"], ["version"], ["stats"], ["stats", "--json"], ["ops"], ["ping"], ["run", "--help"],
+                      ["run", "fill", "-t", "u8", "-n", "2000000", "--value", "1"]):
+        done = without(1, *arguments)
+        assert done.returncode == 1 and b"standard output: it is closed\n" in done.stderr, (arguments, done)
+    done = without(1, "run", "nop")
+    assert done.returncode == 0 and done.stderr == b"", done
+    done = without(0, "run", "sum")
+    assert done.returncode == 1 and b"standard input: it is closed\n" in done.stderr, done
+    assert without(2, "run", "nop").returncode == 0 and without(2, "run", "summ").returncode == 2
+
+
 def without_standard_descriptors(missing):
     """A daemon that was started without some of descriptors 0 to 2 serves, and ends as others do."""
     with tempfile.TemporaryDirectory(prefix="gm-e2e-") as folder:
@@ -341,10 +416,12 @@ with Daemon() as d, tempfile.TemporaryDirectory(prefix="gm-e2e-") as work:
     scalars()
     arrays()
     files(work)
+    endless_inputs()
     if numpy is not None:
         numpy_files(work)
     named_arenas(work)
     closed_output()
+    closed_descriptors()
     figures(d)
     bench()
     assert text("drain") == ""

@@ -46,6 +46,21 @@ page = read("daemon/gridmilld.8.scd")
 told = set(re.findall(r"(?<![\w-])(--[a-z][a-z-]*)", page))
 have = options_of(os.path.join(programs, "gridmilld"), "--help")
 assert told == have, told ^ have
+# Every option that has a value shows in the effective configuration, whether it was given or not.
+shown = subprocess.run([os.path.join(programs, "gridmilld"), "--check-config", "--device", "cpu"], capture_output=True,
+                       text=True, check=True).stdout
+keys = {"--" + line.split()[0] for line in shown.splitlines()} - {"--admin-socket"}
+assert keys == have - {"--check-config", "--version", "--help"}, keys ^ have
+given = subprocess.run([os.path.join(programs, "gridmilld"), "--check-config", "--spin-us", "7", "--workers", "3",
+                        "--memory", "1t"], capture_output=True, text=True, check=True).stdout.splitlines()
+assert {"spin-us 7", "workers 3", f"memory {1 << 40}"} <= set(given), given
+# A page is found under the name of each function that it is about.
+manual = os.path.join(programs, "..", "man")
+if os.path.isdir(manual):
+    for name in functions:
+        with open(os.path.join(manual, "man3", name + ".3")) as file:
+            first = file.readline().split()
+        assert first[0] != ".so" or os.path.isfile(os.path.join(manual, first[1])), (name, first)
 completion = read("tools/gridmill/gridmill.bash")
 for command in ("run", "arena", "ops", "stats", "ping", "bench", "drain"):
     missing = options_of(gridmill, command, "--help") - set(re.findall(r"--[a-z-]+", completion))

@@ -16,6 +16,7 @@
 #define WARM_UP    1000u
 #define BATCH      64u
 #define LIST_MAX   8u
+#define PERCENT_MAX 1000u
 #define NAME_BYTES 64u
 
 static void print_help(void)
@@ -96,7 +97,7 @@ static int parse_one(struct bench *bench, int option, const char *argument)
     case OPTION_CLIENTS:
         return parse_list(argument, LOAD_CLIENTS_MAX, &bench->clients);
     case OPTION_LOAD:
-        return parse_list(argument, 1000, &bench->percent);
+        return parse_list(argument, PERCENT_MAX, &bench->percent);
     case OPTION_WINDOW:
         return parse_list(argument, LOAD_WINDOW_MAX, &bench->window);
     case OPTION_SEED:
@@ -107,6 +108,32 @@ static int parse_one(struct bench *bench, int option, const char *argument)
         return bench->socket_too = true;
     default:
         return 0;
+    }
+}
+
+/* What an option takes: parse_one took it not. */
+static int refuse(int option, const char *argument)
+{
+    switch (option) {
+    case 'd':
+        return usage_error("bench", "--device: \"%s\" is not the number of a device", argument);
+    case 'n':
+        return usage_error("bench", "--elements: \"%s\" is not a number from 1 to 2^34", argument);
+    case OPTION_SECONDS:
+        return usage_error("bench", "--seconds: \"%s\" is not a number from 0.01 to 3600", argument);
+    case OPTION_CLIENTS:
+        return usage_error("bench", "--clients: \"%s\" is not 1 to %u numbers from 1 to %u, separated by commas",
+                           argument, LIST_MAX, LOAD_CLIENTS_MAX);
+    case OPTION_LOAD:
+        return usage_error("bench", "--load: \"%s\" is not 1 to %u percentages from 1 to %u, separated by commas",
+                           argument, LIST_MAX, PERCENT_MAX);
+    case OPTION_WINDOW:
+        return usage_error("bench", "--window: \"%s\" is not 1 to %u numbers from 1 to %u, separated by commas",
+                           argument, LIST_MAX, LOAD_WINDOW_MAX);
+    case OPTION_SEED:
+        return usage_error("bench", "--seed: \"%s\" is not a number of 64 bits", argument);
+    default: /* getopt_long has said what is wrong */
+        return usage_error("bench", "wrong usage of bench");
     }
 }
 
@@ -130,7 +157,7 @@ static int parse(struct bench *bench, int argc, char **argv)
         if (common < 0)
             return EXIT_USAGE;
         if (common == 0 && !parse_one(bench, option, optarg))
-            return usage_error("bench", "wrong usage of bench");
+            return refuse(option, optarg);
     }
     return optind == argc ? EXIT_DONE : usage_error("bench", "bench takes no arguments");
 }

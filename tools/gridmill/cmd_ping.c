@@ -47,6 +47,10 @@ static int parse(struct ping *ping, int argc, char **argv)
             ping->interval_ns = (uint64_t)(seconds * 1e9);
             continue;
         }
+        if (option == 'c')
+            return usage_error("ping", "--count: \"%s\" is not a number from 1 to %u", optarg, PINGS_MAX);
+        if (option == 'i')
+            return usage_error("ping", "--interval: \"%s\" is not a number of seconds below a million", optarg);
         return usage_error("ping", "wrong usage of ping");
     }
     return optind == argc ? EXIT_DONE : usage_error("ping", "ping takes no arguments");

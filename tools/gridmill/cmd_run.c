@@ -174,18 +174,31 @@ static int parse(struct run *run, int argc, char **argv)
     return take_arguments(run, argc - optind, argv + optind);
 }
 
+/* The first option that fill or histogram need and do not have, or NULL. */
+static const char *missing(const struct run *run)
+{
+    if (run->row.shape == GM_SHAPE_FILL)
+        return run->dtype == GM_NO_ELEMENT ? "--dtype"
+               : !run->has_n               ? "--count"
+               : run->value == NULL        ? "--value"
+                                           : NULL;
+    if (run->row.shape == GM_SHAPE_HISTOGRAM)
+        return run->bins == 0 ? "--bins" : !run->has_lo ? "--lo" : !run->has_hi ? "--hi" : NULL;
+    return NULL;
+}
+
 /* What this op needs and what it does not take. */
 static int check(const struct run *run)
 {
     const char *const name = gm_op_name(run->op);
     const bool fill = run->row.shape == GM_SHAPE_FILL, histogram = run->row.shape == GM_SHAPE_HISTOGRAM;
 
-    if (fill && (run->value == NULL || !run->has_n || run->dtype == GM_NO_ELEMENT))
-        return usage_error("run", "%s needs --dtype, --count and --value", name);
+    if (fill && missing(run) != NULL)
+        return usage_error("run", "%s needs --dtype, --count and --value; %s is missing", name, missing(run));
     if (!fill && run->value != NULL)
         return usage_error("run", "%s takes no --value", name);
-    if (histogram && (run->bins == 0 || !run->has_lo || !run->has_hi))
-        return usage_error("run", "%s needs --bins, --lo and --hi", name);
+    if (histogram && missing(run) != NULL)
+        return usage_error("run", "%s needs --bins, --lo and --hi; %s is missing", name, missing(run));
     if (!histogram && (run->bins != 0 || run->has_lo || run->has_hi))
         return usage_error("run", "%s takes no --bins, --lo and --hi", name);
     if (run->descending && run->row.work != GM_WORK_SORT)
@@ -208,7 +221,7 @@ static int size_up(struct run *run, struct input *input)
         return usage_error("run", "%s needs --dtype and --count", run->input);
     if (is_named(run))
         return EXIT_DONE;
-    const int rc = input_open(run->input, run->dtype, input);
+    const int rc = input_open(run->input, run->dtype, run->has_n ? run->n : UINT64_MAX, input);
     if (rc != EXIT_DONE)
         return rc;
     if (run->has_n && run->n > input->n)

@@ -6,11 +6,33 @@
 #include "command.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+static bool was_closed[STDERR_FILENO + 1];
+
+void command_begin(void)
+{
+    /* The wrong way round, so that the standard ones of these do not work. */
+    static const int flags[] = {O_WRONLY, O_RDONLY, O_RDWR};
+
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+        if (fcntl(fd, F_GETFD) >= 0 || errno != EBADF)
+            continue;
+        was_closed[fd] = true;
+        (void)!open("/dev/null", flags[fd]); /* the lowest that is free is this one */
+    }
+}
+
+const char *command_stream_error(int fd)
+{
+    return was_closed[fd] ? "it is closed" : strerror(errno);
+}
 
 static void say(const char *format, va_list arguments)
 {
@@ -132,5 +154,5 @@ int command_finish(int exit_code)
     if (fflush(stdout) == 0 && !ferror(stdout))
         return exit_code;
     return complain(exit_code == EXIT_DONE ? EXIT_FAILED : exit_code, "writing to standard output: %s",
-                    strerror(errno));
+                    command_stream_error(STDOUT_FILENO));
 }

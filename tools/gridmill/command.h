@@ -69,6 +69,11 @@ uint64_t command_deadline(const struct common *common);
 bool parse_u64(const char *text, uint64_t max, uint64_t *value);
 bool parse_f64(const char *text, double *value);
 
+/* Before anything is opened: of the standard descriptors, those that are closed would be given to the next file or
+ * socket. What is read from or written to them fails instead, and messages go nowhere. */
+void command_begin(void);
+/* Why writing to standard output, or reading standard input, failed: errno in words. */
+const char *command_stream_error(int fd);
 /* Flushes standard output; a full disk or a closed pipe is a failure too. */
 int command_finish(int exit_code);
 

@@ -20,9 +20,10 @@ struct input {
     void *memory; /* else here, from malloc */
 };
 
-/* Opens "-" or NULL (standard input) or a file. dtype: what the user says, or GM_NO_ELEMENT. Returns an exit code
- * after a message, or EXIT_DONE. */
-int input_open(const char *path, uint32_t dtype, struct input *input);
+/* Opens "-" or NULL (standard input) or a file. dtype: what the user says, or GM_NO_ELEMENT; count: the elements that
+ * are wanted, or UINT64_MAX: of raw data that is no regular file, no more is read, and there may be fewer. Returns an
+ * exit code after a message, or EXIT_DONE. */
+int input_open(const char *path, uint32_t dtype, uint64_t count, struct input *input);
 /* Copies bytes of the data, from a place in it on; a file that became shorter is an error. */
 int input_read(const struct input *input, uint64_t from, void *to, uint64_t bytes);
 void input_close(struct input *input);

@@ -43,6 +43,7 @@ int main(int argc, char **argv)
 
     const struct sigaction ignore = {.sa_handler = SIG_IGN};
 
+    command_begin();
     if (argc < 2) {
         print_help(stderr);
         return EXIT_USAGE;

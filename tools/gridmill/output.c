@@ -60,5 +60,5 @@ int output_write(const char *path, enum output_format format, uint32_t dtype, co
     const bool failed = ferror(to) != 0;
     if ((path != NULL ? fclose(to) : fflush(to)) == 0 && !failed)
         return EXIT_DONE;
-    return complain(EXIT_FAILED, "%s: %s", name, strerror(errno));
+    return complain(EXIT_FAILED, "%s: %s", name, path != NULL ? strerror(errno) : command_stream_error(STDOUT_FILENO));
 }
