@@ -281,6 +281,21 @@ static void cuda_answers_are_the_oracles(void **state)
     }
 }
 
+/* More counts than one block scans in one piece. */
+static void sort_of_many_chunks_is_right(void **state)
+{
+    struct fixture *f = *state;
+    const uint64_t granule = gm_op_row(GM_OP_sort).tile_bytes / 4u / 2u;
+    struct gm_case c = {
+        .op = GM_OP_sort, .dtype = GM_DTYPE_u32, .n = 65u * granule + 1u, .seed = f->seed, .pattern = GM_PATTERN_BITS};
+    const struct gm_simt_setting s = {.workers = 132, .blocks = 1, .order = (uint32_t)f->seed % gm_simt_orders()};
+    uint64_t result = 0;
+    gm_case_describe(&c, f->what, sizeof f->what);
+    prepare(f, &c);
+    run_once(f, &c, &s, true, &result);
+    dismantle(f, &c);
+}
+
 static int open_all(void **state)
 {
     static struct fixture f;
@@ -293,7 +308,8 @@ static int open_all(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(cuda_answers_are_the_oracles)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(cuda_answers_are_the_oracles),
+                                       cmocka_unit_test(sort_of_many_chunks_is_right)};
     setvbuf(stdout, NULL, _IOLBF, 0);
     return cmocka_run_group_tests(tests, open_all, NULL);
 }
