@@ -86,7 +86,9 @@ void gm_op_cast_share(struct gm_run *run)
     uint64_t tile, count;
     while (gm_run_next_tile(run, &tile)) {
         const uint64_t first = gm_run_tile(run, tile, &count);
-        loop((const uint8_t *)gm_run_buffer(run, 0) + first * from, (uint8_t *)gm_run_buffer(run, 1) + first * to, count);
+        const uint8_t *in = gm_run_buffer(run, 0);
+        uint8_t *out = gm_run_buffer(run, 1);
+        loop(in + first * from, out + first * to, count);
     }
 }
 

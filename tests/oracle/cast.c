@@ -21,7 +21,7 @@ static uint64_t stopped(uint32_t to, double x)
 {
     const uint32_t width = gm_dtype_bytes(to) * 8u;
     const bool is_signed = gm_dtype_kind(to) == 'i';
-    const double least = is_signed ? -ldexp(1, (int)width - 1) : 0, end = ldexp(1, (int)(is_signed ? width - 1u : width));
+    const double end = ldexp(1, (int)(is_signed ? width - 1u : width)), least = is_signed ? -end : 0;
     const __int128 top = ((__int128)1 << (is_signed ? width - 1u : width)) - 1;
     if (isnan(x))
         return 0;
