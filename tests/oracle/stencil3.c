@@ -27,7 +27,7 @@ void gm_oracle_stencil3(struct gm_oracle_job *job)
     for (int64_t i = 0; i < (int64_t)job->n; i++) {
         const double l = float_at(job, i - 1), x = float_at(job, i), r = float_at(job, i + 1);
         if (job->dtype == GM_DTYPE_f32) {
-            const float sum = (float)((double)(float)(l + x) + r); /* twice rounded is right for sums: 53 > 2 * 24 + 1 */
+            const float sum = (float)((double)(float)(l + x) + r); /* right for sums: 53 > 2 * 24 + 1 */
             ((float *)job->out)[i] = isnan(sum) ? NAN : sum;
         } else if (job->dtype == GM_DTYPE_f64) {
             const double sum = (l + x) + r;
