@@ -37,6 +37,7 @@ static struct planned plan_one(uint32_t op, uint32_t dtype, uint64_t n, uint32_t
     p.job.n = n;
     p.job.bins = bins;
     p.job.marks = host ? GM_MARK_HOST : 0;
+    p.job.value[0] = n / 3u; /* a length, for whom it matters */
     p.plan = gm_plan_job(&p.job, &p.row, workers, host_shares);
     return p;
 }
@@ -130,6 +131,11 @@ static void see_workspace(const struct planned *p)
             assert_true(p->job.tiles <= (uint64_t)p->most * GM_SORT_CHUNKS);
         }
         break;
+    case GM_WORK_SCATTER: /* a word for each place, which holds any number below n */
+        assert_int_equal(p->job.phases, p->job.tiles > 1 ? GM_SCATTER_PHASES : 1);
+        assert_int_equal(p->plan.workspace, p->job.phases == 1 ? 0 : p->job.value[0] * gm_scatter_word(p->job.n));
+        assert_true(gm_scatter_word(p->job.n) == 8u || p->job.n <= UINT32_MAX);
+        break;
     default:
         assert_int_equal(p->plan.workspace, 0);
     }
@@ -143,7 +149,8 @@ static void workspace_is_what_the_layout_needs(void **state)
 static void see_small(const struct planned *p)
 {
     const uint64_t bytes = p->job.n * gm_dtype_bytes(p->job.dtype);
-    if (p->row.work == GM_WORK_GRID || p->row.work == GM_WORK_REDUCE || p->row.work == GM_WORK_HISTOGRAM)
+    if (p->row.work == GM_WORK_GRID || p->row.work == GM_WORK_REDUCE || p->row.work == GM_WORK_HISTOGRAM ||
+        p->row.work == GM_WORK_SCATTER)
         assert_int_equal(p->job.shares == 1, bytes <= p->row.tile_bytes || p->most == 1);
     if (p->row.work == GM_WORK_SORT && bytes <= p->row.tile_bytes)
         assert_true(p->job.shares == 1 && p->job.phases == 1);
