@@ -95,19 +95,37 @@ __device__ __forceinline__ uint64_t prefix_key(const struct gm_key_rule &r, uint
     return gm_key_encode_u64(&r, v);
 }
 
-/* States are keys. */
-template <typename W> struct prefix_least {
-    typedef W Word;
-    typedef W Value;
-    struct gm_key_rule rule;
-    uint32_t dtype;
-    __device__ __forceinline__ static Value nothing() { return ~(Value)0; }
-    __device__ __forceinline__ Word padding() const { return lower(nothing()); }
-    __device__ __forceinline__ Value lift(Word w) const { return prefix_key(rule, w); }
-    __device__ __forceinline__ Word lower(Value v) const { return (Word)gm_key_result(&rule, dtype, v); }
-    __device__ __forceinline__ static Value join(Value a, Value b) { return b < a ? b : a; }
-    __device__ __forceinline__ static bool wrong(Value, Value, Value) { return false; }
-};
+/* States are keys. The rule is a constant of each type: registers are short. */
+template <typename W, uint32_t dtype, enum gm_key_order order>
+struct prefix_least {
+    typedef W Word; typedef W Value;
+    __device__ __forceinline__ static struct gm_key_rule rule(){return gm_key_rule(dtype, order);}
+__device__ __forceinline__ static Value nothing()
+{
+    return ~(Value)0;
+}
+__device__ __forceinline__ static Word padding()
+{
+    return lower(nothing());
+}
+__device__ __forceinline__ static Value lift(Word w)
+{
+    return prefix_key(rule(), w);
+}
+__device__ __forceinline__ static Word lower(Value v)
+{
+    const struct gm_key_rule r = rule();
+    return (Word)gm_key_result(&r, dtype, v);
+}
+__device__ __forceinline__ static Value join(Value a, Value b)
+{
+    return b < a ? b : a;
+}
+__device__ __forceinline__ static bool wrong(Value, Value, Value)
+{
+    return false;
+}
+}; // namespace
 
 /* ---- states of warps and blocks ---- */
 
@@ -118,18 +136,18 @@ template <typename V> struct prefix_state {
 };
 
 template <class S, bool segmented>
-__device__ __forceinline__ prefix_state<typename S::Value> prefix_join(const S &s, prefix_state<typename S::Value> a,
+__device__ __forceinline__ prefix_state<typename S::Value> prefix_join(prefix_state<typename S::Value> a,
                                                                        prefix_state<typename S::Value> b)
 {
     if (segmented && b.head != 0)
         return b;
-    return {s.join(a.v, b.v), segmented ? a.head : 0};
+    return {S::join(a.v, b.v), segmented ? a.head : 0};
 }
 
 /* One row: every lane has what its elements come to. Returns what comes before the lane in the warp's piece, and moves
  * sum, what comes before the row in it. Whole warp. */
 template <class S, bool segmented>
-__device__ __forceinline__ prefix_state<typename S::Value> prefix_row(const S &s, prefix_state<typename S::Value> *sum,
+__device__ __forceinline__ prefix_state<typename S::Value> prefix_row(prefix_state<typename S::Value> *sum,
                                                                       prefix_state<typename S::Value> own)
 {
     typedef typename S::Value V;
@@ -141,12 +159,12 @@ __device__ __forceinline__ prefix_state<typename S::Value> prefix_row(const S &s
 #pragma unroll
     for (uint32_t d = 1; d < 32u; d *= 2u) {
         const V below = __shfl_up_sync(0xffffffffu, v, d);
-        v = lane >= start + d ? s.join(below, v) : v;
+        v = lane >= start + d ? S::join(below, v) : v;
     }
     const V left = __shfl_up_sync(0xffffffffu, v, 1u), last = __shfl_sync(0xffffffffu, v, 31);
     const prefix_state<V> before = *sum;
-    *sum = prefix_join<S, segmented>(s, before, {last, heads != 0});
-    return lane == 0 ? before : prefix_join<S, segmented>(s, before, {left, (heads & ((1u << lane) - 1u)) != 0});
+    *sum = prefix_join<S, segmented>(before, {last, heads != 0});
+    return lane == 0 ? before : prefix_join<S, segmented>(before, {left, (heads & ((1u << lane) - 1u)) != 0});
 }
 
 /* sum: what the warp's piece comes to. Returns what comes before the piece, and moves all, what comes before the
@@ -154,7 +172,7 @@ __device__ __forceinline__ prefix_state<typename S::Value> prefix_row(const S &s
  * row, and nobody is two ahead. */
 template <class S, bool segmented>
 __device__ __forceinline__ prefix_state<typename S::Value>
-prefix_block(const S &s, prefix_state<typename S::Value> sum, prefix_state<typename S::Value> *all, uint32_t turn)
+prefix_block(prefix_state<typename S::Value> sum, prefix_state<typename S::Value> *all, uint32_t turn)
 {
     typedef prefix_state<typename S::Value> State;
     static_assert(sizeof(State) <= 16u, "fits");
@@ -168,7 +186,7 @@ prefix_block(const S &s, prefix_state<typename S::Value> sum, prefix_state<typen
     for (uint32_t w = 0; w < GM_BLOCK_WARPS; w++) {
         if (w == warp)
             before = upto;
-        upto = prefix_join<S, segmented>(s, upto, warps[w]);
+        upto = prefix_join<S, segmented>(upto, warps[w]);
     }
     *all = upto;
     return before;
@@ -185,15 +203,17 @@ __device__ __forceinline__ uint4 prefix_bits(const gm_pack<uint64_t> &p)
     return make_uint4((uint32_t)p.w[0], (uint32_t)(p.w[0] >> 32), (uint32_t)p.w[1], (uint32_t)(p.w[1] >> 32));
 }
 
-/* No beginnings at all: the scans without segments. */
+/* Where segments begin: nowhere, in the scans without them. */
 struct prefix_whole {
     static constexpr bool segmented = false;
-    __device__ __forceinline__ uint32_t of(uint32_t) const { return 0; }
-    __device__ __forceinline__ prefix_whole from(uint32_t) const { return prefix_whole(); }
+    static constexpr uint32_t output = 1; /* its buffer */
+    __device__ __forceinline__ static bool good(const struct gm_run *) { return true; }
+    __device__ __forceinline__ static void find(const struct gm_run *, uint64_t) {}
+    template <uint32_t E> __device__ __forceinline__ static uint32_t of(uint32_t) { return 0; }
 };
 
-/* A thread's packs of a granule. Heads gives, by of(at), which elements of the granule from at on begin a segment, one
- * bit each. */
+/* A thread's packs of a granule. Heads gives, by of<E>(at), which of the E + 1 elements of the tile from at on begin a
+ * segment, one bit each. */
 template <class S, class Heads> struct prefix_granule {
     typedef typename S::Word Word;
     typedef typename S::Value Value;
@@ -214,7 +234,7 @@ template <class S, class Heads> struct prefix_granule {
     __device__ __forceinline__ static Word *stage() { return gm_run_scratch<Word>(GM_PREFIX_STAGE); }
 
     /* used: elements that count; behind them padding. Whole block. */
-    __device__ __forceinline__ void load(const S &s, const Word *in, uint32_t used)
+    __device__ __forceinline__ void load(const Word *in, uint32_t used)
     {
         if (used == elements && ((uintptr_t)in & 15u) == 0) {
 #pragma unroll
@@ -225,52 +245,55 @@ template <class S, class Heads> struct prefix_granule {
         __syncthreads(); /* the last granule has left the stage */
 #pragma unroll rows
         for (uint32_t i = threadIdx.x; i < elements; i += GM_CUDA_THREADS)
-            stage()[i] = i < used ? gm_global_load(in + i) : s.padding();
+            stage()[i] = i < used ? gm_global_load(in + i) : S::padding();
         __syncthreads();
 #pragma unroll
         for (uint32_t k = 0; k < rows; k++)
             pack[k] = gm_pack_of(((const uint4 *)stage())[place(k)], Word());
     }
 
-    /* What the warp's piece comes to. */
-    __device__ __forceinline__ State scan(const S &s, const Heads &heads)
+    /* What the warp's piece comes to. at: where the granule begins in the tile. The last element of a segment is in no
+     * output of an exclusive scan. */
+    __device__ __forceinline__ State scan(uint32_t at, bool exclusive)
     {
-        State sum = {s.nothing(), 0};
+        State sum = {S::nothing(), 0};
         closed = 0;
 #pragma unroll
         for (uint32_t k = 0; k < rows; k++) {
-            const uint32_t begins = heads.of(place(k) * E);
-            State own = {s.nothing(), 0};
+            const uint32_t begins = Heads::template of<E>(at + place(k) * E);
+            State own = {S::nothing(), 0};
+#pragma unroll
+            for (uint32_t e = 0; e < E && segmented; e++)
+                pack[k].w[e] = exclusive && (begins >> e & 2u) != 0 ? S::padding() : pack[k].w[e];
 #pragma unroll
             for (uint32_t e = 0; e < E; e++)
-                own = {s.join(begins >> e & 1u ? s.nothing() : own.v, s.lift(pack[k].w[e])),
+                own = {S::join(begins >> e & 1u ? S::nothing() : own.v, S::lift(pack[k].w[e])),
                        own.head | (begins >> e & 1u)};
-            const State at = prefix_row<S, segmented>(s, &sum, own);
-            before[k] = at.v;
-            closed |= at.head << k;
+            const State row = prefix_row<S, segmented>(&sum, own);
+            before[k] = row.v;
+            closed |= row.head << k;
         }
         return sum;
     }
 
     /* start: what comes before the warp's piece. True when a step left the type. Whole block, behind a barrier that is
      * behind load. */
-    __device__ __forceinline__ bool write(const S &s, const Heads &heads, Value start, Word *out, uint32_t count,
-                                          bool exclusive)
+    __device__ __forceinline__ bool write(uint32_t at, Value start, Word *out, uint32_t count, bool exclusive)
     {
         const bool packs = count == elements && ((uintptr_t)out & 15u) == 0;
         uint4 *to = packs ? (uint4 *)out : (uint4 *)stage();
         bool wrong = false;
 #pragma unroll
         for (uint32_t k = 0; k < rows; k++) {
-            const uint32_t begins = heads.of(place(k) * E);
-            Value v = closed >> k & 1u ? before[k] : s.join(start, before[k]);
+            const uint32_t begins = Heads::template of<E>(at + place(k) * E);
+            Value v = closed >> k & 1u ? before[k] : S::join(start, before[k]);
             gm_pack<Word> p;
 #pragma unroll
             for (uint32_t e = 0; e < E; e++) {
-                const Value x = s.lift(pack[k].w[e]), from = begins >> e & 1u ? s.nothing() : v;
-                v = s.join(from, x);
-                wrong |= s.wrong(from, x, v);
-                p.w[e] = s.lower(exclusive ? from : v);
+                const Value x = S::lift(pack[k].w[e]), from = begins >> e & 1u ? S::nothing() : v;
+                v = S::join(from, x);
+                wrong |= S::wrong(from, x, v);
+                p.w[e] = S::lower(exclusive ? from : v);
             }
             to[place(k)] = prefix_bits(p);
         }
@@ -330,7 +353,7 @@ __device__ __forceinline__ void prefix_put(const struct gm_job *job, uint64_t ti
  * outputs are stored: the input may be the output, since a granule is in registers behind the barrier within. True when
  * a step left the type. */
 template <class S, class Heads, bool writes>
-__device__ __forceinline__ bool prefix_tile(const struct gm_run *run, const S &s, uint64_t tile, const Heads &of_tile,
+__device__ __forceinline__ bool prefix_tile(const struct gm_run *run, uint64_t tile,
                                             prefix_state<typename S::Value> *all, uint32_t *turn)
 {
     typedef prefix_granule<S, Heads> Granule;
@@ -340,93 +363,95 @@ __device__ __forceinline__ bool prefix_tile(const struct gm_run *run, const S &s
     uint64_t tile_count;
     const uint64_t first = gm_run_tile(run, tile, &tile_count);
     const Word *in = gm_run_buffer<const Word>(run, 0) + first;
-    Word *out = writes ? gm_run_buffer<Word>(run, 1) + first : nullptr;
+    Word *out = gm_run_buffer<Word>(run, Heads::output) + first;
     const uint32_t count = (uint32_t)tile_count;
     /* No output of an exclusive scan has the last element in it. */
     const uint32_t used = count - (exclusive && first + count == job->n ? 1u : 0);
     bool wrong = false;
+    Heads::find(run, tile);
 #pragma unroll 1
     for (uint32_t at = 0; at < count; at += Granule::elements) {
         Granule g;
         const uint32_t left = count - at, here = left < Granule::elements ? left : Granule::elements;
-        g.load(s, in + at, used - at < here ? used - at : here);
-        const Heads heads = of_tile.from(at);
+        g.load(in + at, used - at < here ? used - at : here);
         const prefix_state<typename S::Value> start =
-            prefix_block<S, Heads::segmented>(s, g.scan(s, heads), all, (*turn)++);
+            prefix_block<S, Heads::segmented>(g.scan(at, exclusive), all, (*turn)++);
         if (writes)
-            wrong |= g.write(s, heads, start.v, out + at, here, exclusive);
+            wrong |= g.write(at, start.v, out + at, here, exclusive);
     }
     return wrong;
 }
 
 /* The first phase of several tiles. */
-template <class S, class Heads> __device__ __noinline__ void prefix_totals(struct gm_run *run, S s)
+template <class S, class Heads> __device__ __noinline__ void prefix_totals(struct gm_run *run)
 {
     struct gm_tiles tiles = {0, 0, 0};
     uint64_t tile;
     uint32_t turn = 0;
     while (gm_run_next_tile(run, &tiles, &tile)) {
-        prefix_state<typename S::Value> all = {s.nothing(), 0};
-        prefix_tile<S, Heads, false>(run, s, tile, Heads(), &all, &turn);
+        prefix_state<typename S::Value> all = {S::nothing(), 0};
+        prefix_tile<S, Heads, false>(run, tile, &all, &turn);
         if (threadIdx.x == 0)
             prefix_put(run->job, tile, all);
     }
 }
 
 /* The last one, and the only one of a job of one tile. */
-template <class S, class Heads> __device__ __noinline__ void prefix_write(struct gm_run *run, S s)
+template <class S, class Heads> __device__ __noinline__ void prefix_write(struct gm_run *run)
 {
     struct gm_tiles tiles = {0, 0, 0};
     uint64_t tile;
     uint32_t turn = 0;
     bool wrong = false;
     while (gm_run_next_tile(run, &tiles, &tile)) {
-        prefix_state<typename S::Value> all = {s.nothing(), 0};
+        prefix_state<typename S::Value> all = {S::nothing(), 0};
         if (run->job->phases > 1u)
             all.v = prefix_get<typename S::Value>(run->job, tile).v;
-        wrong |= prefix_tile<S, Heads, true>(run, s, tile, Heads(), &all, &turn);
+        wrong |= prefix_tile<S, Heads, true>(run, tile, &all, &turn);
     }
     if (__syncthreads_or(wrong) != 0 && threadIdx.x == 0)
         gm_run_fail(run, GM_EOVERFLOW);
 }
 
 /* Between them: what tiles come to becomes what comes before them. Whole block. */
-template <class S, bool segmented> __device__ __noinline__ void prefix_finish(struct gm_run *run, S s)
+template <class S, bool segmented> __device__ __noinline__ void prefix_finish(struct gm_run *run)
 {
     typedef prefix_state<typename S::Value> State;
     constexpr uint32_t each = 4; /* tiles of a thread, one behind the other */
     const struct gm_job *job = run->job;
-    State all = {s.nothing(), 0};
+    State all = {S::nothing(), 0};
     uint32_t turn = 0;
 #pragma unroll 1
     for (uint64_t base = 0; base < job->tiles; base += each * GM_CUDA_THREADS) {
         const uint64_t first = base + threadIdx.x * each;
-        State of[each], own = {s.nothing(), 0}, sum = {s.nothing(), 0};
+        State of[each], own = {S::nothing(), 0}, sum = {S::nothing(), 0};
 #pragma unroll
         for (uint32_t i = 0; i < each; i++) {
-            of[i] = {s.nothing(), 0};
+            of[i] = {S::nothing(), 0};
             if (first + i < job->tiles)
                 of[i] = prefix_get<typename S::Value>(job, first + i);
-            own = prefix_join<S, segmented>(s, own, of[i]);
+            own = prefix_join<S, segmented>(own, of[i]);
         }
-        const State before = prefix_row<S, segmented>(s, &sum, own);
-        State at = prefix_block<S, segmented>(s, sum, &all, turn++);
-        at = prefix_join<S, segmented>(s, at, before);
+        const State before = prefix_row<S, segmented>(&sum, own);
+        State at = prefix_block<S, segmented>(sum, &all, turn++);
+        at = prefix_join<S, segmented>(at, before);
 #pragma unroll
         for (uint32_t i = 0; i < each; i++) {
             if (first + i < job->tiles)
                 prefix_put(job, first + i, at);
-            at = prefix_join<S, segmented>(s, at, of[i]);
+            at = prefix_join<S, segmented>(at, of[i]);
         }
     }
 }
 
-template <class S, class Heads> __device__ __forceinline__ void prefix_share_of(struct gm_run *run, const S &s)
+template <class S, class Heads> __device__ __forceinline__ void prefix_share_of(struct gm_run *run)
 {
+    if (run->job->phase == 0 && !Heads::good(run) && threadIdx.x == 0)
+        gm_run_fail(run, GM_EBOUNDS);
     if (run->job->phase + 1u < run->job->phases)
-        prefix_totals<S, Heads>(run, s);
+        prefix_totals<S, Heads>(run);
     else
-        prefix_write<S, Heads>(run, s);
+        prefix_write<S, Heads>(run);
 }
 
 /* ---- by type ---- */
@@ -435,22 +460,22 @@ template <class Heads> __device__ __forceinline__ void prefix_sum_share(struct g
 {
     switch (run->job->dtype) {
     case GM_DTYPE_i32:
-        prefix_share_of<prefix_integer<uint32_t, true>, Heads>(run, prefix_integer<uint32_t, true>());
+        prefix_share_of<prefix_integer<uint32_t, true>, Heads>(run);
         break;
     case GM_DTYPE_u32:
-        prefix_share_of<prefix_integer<uint32_t, false>, Heads>(run, prefix_integer<uint32_t, false>());
+        prefix_share_of<prefix_integer<uint32_t, false>, Heads>(run);
         break;
     case GM_DTYPE_i64:
-        prefix_share_of<prefix_integer<uint64_t, true>, Heads>(run, prefix_integer<uint64_t, true>());
+        prefix_share_of<prefix_integer<uint64_t, true>, Heads>(run);
         break;
     case GM_DTYPE_u64:
-        prefix_share_of<prefix_integer<uint64_t, false>, Heads>(run, prefix_integer<uint64_t, false>());
+        prefix_share_of<prefix_integer<uint64_t, false>, Heads>(run);
         break;
     case GM_DTYPE_f32:
-        prefix_share_of<prefix_float<uint32_t>, Heads>(run, prefix_float<uint32_t>());
+        prefix_share_of<prefix_float<uint32_t>, Heads>(run);
         break;
     case GM_DTYPE_f64:
-        prefix_share_of<prefix_float<uint64_t>, Heads>(run, prefix_float<uint64_t>());
+        prefix_share_of<prefix_float<uint64_t>, Heads>(run);
         break;
     }
 }
@@ -460,26 +485,33 @@ template <bool segmented> __device__ __forceinline__ void prefix_sum_finish(stru
     if (run->job->phase + 1u == run->job->phases)
         return;
     if (gm_dtype_kind(run->job->dtype) == 'f')
-        prefix_finish<prefix_float<uint64_t>, segmented>(run, prefix_float<uint64_t>());
+        prefix_finish<prefix_float<uint64_t>, segmented>(run);
     else /* modulo 2^64, of which narrow sums are the low half */
-        prefix_finish<prefix_integer<uint64_t, false>, segmented>(run, prefix_integer<uint64_t, false>());
+        prefix_finish<prefix_integer<uint64_t, false>, segmented>(run);
 }
 
-template <class Heads> __device__ __forceinline__ void prefix_least_share(struct gm_run *run, enum gm_key_order order)
+template <class Heads, enum gm_key_order order> __device__ __forceinline__ void prefix_least_share(struct gm_run *run)
 {
-    const uint32_t dtype = run->job->dtype;
-    const struct gm_key_rule rule = gm_key_rule(dtype, order);
-    if (gm_dtype_bytes(dtype) == 4u)
-        prefix_share_of<prefix_least<uint32_t>, Heads>(run, prefix_least<uint32_t>{rule, dtype});
-    else
-        prefix_share_of<prefix_least<uint64_t>, Heads>(run, prefix_least<uint64_t>{rule, dtype});
+    switch (run->job->dtype) {
+#define LEAST(name, word)                                                                                              \
+    case GM_DTYPE_##name:                                                                                              \
+        prefix_share_of<prefix_least<word, GM_DTYPE_##name, order>, Heads>(run);                                       \
+        break;
+        LEAST(i32, uint32_t)
+        LEAST(u32, uint32_t)
+        LEAST(i64, uint64_t)
+        LEAST(u64, uint64_t)
+        LEAST(f32, uint32_t)
+        LEAST(f64, uint64_t)
+#undef LEAST
+    }
 }
 
-/* Keys of 32 bits, zero-extended, have the same order; the least key of nothing is theirs in its low half. */
+/* Keys of 32 bits, zero-extended, have the same order; the greatest key is theirs in its low half. */
 template <bool segmented> __device__ __forceinline__ void prefix_least_finish(struct gm_run *run)
 {
     if (run->job->phase + 1u < run->job->phases)
-        prefix_finish<prefix_least<uint64_t>, segmented>(run, prefix_least<uint64_t>());
+        prefix_finish<prefix_least<uint64_t, GM_DTYPE_u64, GM_KEY_NAN_FIRST>, segmented>(run);
 }
 
 } // namespace
