@@ -136,6 +136,10 @@ static void see_workspace(const struct planned *p)
         assert_int_equal(p->plan.workspace, p->job.phases == 1 ? 0 : p->job.value[0] * gm_scatter_word(p->job.n));
         assert_true(gm_scatter_word(p->job.n) == 8u || p->job.n <= UINT32_MAX);
         break;
+    case GM_WORK_SCAN: /* what each tile comes to, and then what comes before it; one tile begins at once */
+        assert_int_equal(p->job.phases, p->job.tiles > 1 ? 2 : 1);
+        assert_int_equal(p->plan.workspace, p->job.tiles > 1 ? p->job.tiles * GM_PARTIAL_BYTES : 0);
+        break;
     default:
         assert_int_equal(p->plan.workspace, 0);
     }
@@ -150,7 +154,7 @@ static void see_small(const struct planned *p)
 {
     const uint64_t bytes = p->job.n * gm_dtype_bytes(p->job.dtype);
     if (p->row.work == GM_WORK_GRID || p->row.work == GM_WORK_REDUCE || p->row.work == GM_WORK_HISTOGRAM ||
-        p->row.work == GM_WORK_SCATTER)
+        p->row.work == GM_WORK_SCATTER || p->row.work == GM_WORK_SCAN)
         assert_int_equal(p->job.shares == 1, bytes <= p->row.tile_bytes || p->most == 1);
     if (p->row.work == GM_WORK_SORT && bytes <= p->row.tile_bytes)
         assert_true(p->job.shares == 1 && p->job.phases == 1);
