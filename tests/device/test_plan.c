@@ -130,6 +130,10 @@ static void see_workspace(const struct planned *p)
             assert_true(p->job.tiles <= (uint64_t)p->most * GM_SORT_CHUNKS);
         }
         break;
+    case GM_WORK_SCAN:
+        assert_int_equal(p->job.phases, p->job.tiles > 1 ? 2 : 1);
+        assert_int_equal(p->plan.workspace, p->job.tiles > 1 ? p->job.tiles * GM_PARTIAL_BYTES : 0);
+        break;
     default:
         assert_int_equal(p->plan.workspace, 0);
     }
@@ -143,7 +147,8 @@ static void workspace_is_what_the_layout_needs(void **state)
 static void see_small(const struct planned *p)
 {
     const uint64_t bytes = p->job.n * gm_dtype_bytes(p->job.dtype);
-    if (p->row.work == GM_WORK_GRID || p->row.work == GM_WORK_REDUCE || p->row.work == GM_WORK_HISTOGRAM)
+    if (p->row.work == GM_WORK_GRID || p->row.work == GM_WORK_REDUCE || p->row.work == GM_WORK_HISTOGRAM ||
+        p->row.work == GM_WORK_SCAN)
         assert_int_equal(p->job.shares == 1, bytes <= p->row.tile_bytes || p->most == 1);
     if (p->row.work == GM_WORK_SORT && bytes <= p->row.tile_bytes)
         assert_true(p->job.shares == 1 && p->job.phases == 1);
