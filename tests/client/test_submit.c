@@ -81,6 +81,11 @@ static void bad_requests_are_refused_by_field(void **state)
     bad = good, bad.n = GM_INLINE_BYTES / 4 + 1;
     bad.in[0].bytes = bad.n * 4;
     assert_refused(&bad, GM_ESIZE, "in[0]");
+    /* Each output fits a message, both do not. */
+    static uint8_t memory[GM_INLINE_BYTES];
+    bad = gm_request("run_length", GM_U8, GM_INLINE_BYTES / 8);
+    bad.in[0] = bad.out[0] = bad.out[1] = gm_in_memory(memory, sizeof memory);
+    assert_refused(&bad, GM_ESIZE, "out[1]");
 }
 
 static void bad_histograms_are_refused_by_field(void **state)
