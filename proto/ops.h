@@ -107,6 +107,10 @@ enum gm_shape {
 #undef SHAPE
     GM_SHAPE_COUNT
 };
+#define SHAPE(name, inputs, outputs, args, types2, alias, buffer0, buffer1, buffer2)                        \
+    static_assert((inputs) + (outputs) <= GM_BUFFERS_MAX && (outputs) <= GM_OUTPUTS_MAX, #name ": too many buffers");
+#include "ops.def"
+#undef SHAPE
 
 enum gm_result_kind { GM_RESULT_NONE, GM_RESULT_SAME, GM_RESULT_WIDE, GM_RESULT_COUNT, GM_RESULT_INDEX };
 enum gm_work {

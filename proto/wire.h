@@ -123,8 +123,11 @@ struct gm_wire_done {
     uint64_t result;       /* bits of that type, zero-extended */
     uint32_t device;
     uint64_t wait_ns, run_ns; /* accepted to started; started to complete */
-    const uint8_t *out;       /* inline output, inside the decoded frame; NULL: none */
-    uint64_t out_bytes;
+    uint32_t outputs;         /* of the op, when any of them is inline; else 0 */
+    struct gm_wire_output {
+        const uint8_t *bytes; /* inside the decoded frame; NULL: it lies in an arena */
+        uint64_t size;
+    } out[GM_OUTPUTS_MAX];
 };
 
 struct gm_wire_response {

@@ -389,9 +389,21 @@ size_t gm_wire_begin_result(struct gm_wire_out *out, uint32_t id)
     return start;
 }
 
+/* One output is a bin; of several, each is a bin, or nil when it lies in an arena. */
+static void put_outputs(struct gm_wire_out *out, const struct gm_wire_done *done)
+{
+    if (done->outputs > 1)
+        gm_wire_put_array(out, done->outputs);
+    for (uint32_t i = 0; i < done->outputs; i++)
+        if (done->out[i].bytes != NULL)
+            gm_wire_put_bin(out, done->out[i].bytes, done->out[i].size);
+        else
+            gm_wire_put_nil(out);
+}
+
 int gm_wire_encode_done(struct gm_wire_out *out, uint32_t id, const struct gm_wire_done *done)
 {
-    const bool has_result = done->result_dtype < GM_DTYPE_COUNT, has_out = done->out != NULL;
+    const bool has_result = done->result_dtype < GM_DTYPE_COUNT, has_out = done->outputs != 0;
     const size_t start = gm_wire_begin_result(out, id);
     gm_wire_put_map(out, 3u + 2u * has_result + has_out);
     if (has_result) {
@@ -404,7 +416,7 @@ int gm_wire_encode_done(struct gm_wire_out *out, uint32_t id, const struct gm_wi
     put_key_u64(out, "run_ns", done->run_ns);
     if (has_out) {
         gm_wire_put_str(out, "out");
-        gm_wire_put_bin(out, done->out, done->out_bytes);
+        put_outputs(out, done);
     }
     return gm_wire_end(out, start);
 }

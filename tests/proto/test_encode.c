@@ -143,8 +143,15 @@ static void the_largest_reply_fits_a_frame(void **state)
     static uint8_t bytes[GM_FRAME_HEADER + GM_FRAME_BYTES_MAX], payload[GM_INLINE_BYTES_MAX];
     struct gm_wire_out out = out_of(bytes, sizeof bytes);
     const struct gm_wire_done done = {GM_DTYPE_f64, UINT64_MAX, UINT32_MAX, UINT64_MAX, UINT64_MAX,
-                                      payload,      sizeof payload};
+                                      1,            {{payload, sizeof payload}}};
     assert_int_equal(gm_wire_encode_done(&out, UINT32_MAX, &done), GM_OK);
+    /* In two pieces. */
+    struct gm_wire_done two = done;
+    two.outputs = 2;
+    two.out[0].size = 8;
+    two.out[1] = (struct gm_wire_output){payload, sizeof payload - 8};
+    out = out_of(bytes, sizeof bytes);
+    assert_int_equal(gm_wire_encode_done(&out, UINT32_MAX, &two), GM_OK);
 }
 
 static void what_cannot_be_said_is_refused(void **state)

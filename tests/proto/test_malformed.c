@@ -96,7 +96,8 @@ static void trailing_bytes_are_malformed(void **state)
 
 static bool optional(const char *method, const char *key)
 {
-    static const char *const keys[] = {"client", "device", "descending", "kind", "slots"};
+    static const char *const keys[] = {"client", "device", "descending", "exclusive", "high", "kind",
+                                       "slots"};
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
         if (strcmp(key, keys[i]) == 0)
             return true;
@@ -211,16 +212,20 @@ static uint32_t kinds_of(const char *key)
         {"client", 1u << GM_ITEM_STR},
         {"kind", 1u << GM_ITEM_STR},
         {"name", 1u << GM_ITEM_STR},
-        {"value", numbers},
-        {"lo", numbers},
-        {"hi", numbers},
-        {"descending", 1u << GM_ITEM_BOOL},
         {"in", 1u << GM_ITEM_ARRAY},
         {"out", 1u << GM_ITEM_ARRAY},
     };
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
         if (strcmp(table[i].key, key) == 0)
             return table[i].kinds;
+    for (uint32_t arg = 0; arg < GM_ARGS; arg++) {
+        const uint32_t type = gm_arg_type(arg);
+        if (strcmp(gm_arg_name(arg), key) == 0)
+            return type == GM_ARG_ELEMENT || type == GM_ARG_F64    ? numbers
+                   : type == GM_ARG_FLAG                           ? 1u << GM_ITEM_BOOL
+                   : type == GM_ARG_TYPE || type == GM_ARG_COMPARE ? 1u << GM_ITEM_STR
+                                                                   : 1u << GM_ITEM_UINT;
+    }
     return 1u << GM_ITEM_UINT;
 }
 

@@ -163,8 +163,8 @@ static const struct {
     N(GM_FRAME_HEADER) N(GM_FRAME_BYTES_MAX) N(GM_MSGPACK_DEPTH_MAX) N(GM_MSGPACK_ITEMS_MAX)                 \
     N(GM_METHOD_BYTES_MAX) N(GM_NAME_BYTES_MAX) N(GM_FIELD_BYTES_MAX) N(GM_ERROR_TEXT_MAX)                   \
     N(GM_FDS_PER_FRAME_MAX) N(GM_OUTPUT_BYTES_MAX) N(GM_STATS_BYTES_MAX) N(GM_INLINE_BYTES_MAX)              \
-    N(GM_BUFFERS_MAX) N(GM_ELEMENTS_MAX) N(GM_HIST_BINS_MAX) N(GM_CHANNELS_MAX) N(GM_ARENAS_MAX)             \
-    N(GM_ARENAS_PER_SESSION_MAX)                                                                            \
+    N(GM_BUFFERS_MAX) N(GM_OUTPUTS_MAX) N(GM_ELEMENTS_MAX) N(GM_HIST_BINS_MAX) N(GM_CHANNELS_MAX)          \
+    N(GM_ARENAS_MAX) N(GM_ARENAS_PER_SESSION_MAX)                                                            \
     N(GM_ARENA_BYTES_MAX) N(GM_ARENA_BYTES_PER_UID_DEFAULT) N(GM_ARENA_ALIGN) N(GM_LANE_SLOTS_MIN)           \
     N(GM_LANE_SLOTS_MAX) N(GM_LANE0_SLOTS) N(GM_LANES_MAX) N(GM_CLIENT_LANE_SLOTS_MAX)                       \
     N(GM_CLIENT_LANE_SLOTS_DEFAULT) N(GM_LANE_ABUSE_MAX) N(GM_CANCELS_MAX) N(GM_DESC_SKIP_MARK)              \
@@ -316,7 +316,7 @@ static void worked_examples_have_the_bytes_of_the_encoder(void **state)
     assert_int_equal(gm_wire_encode_request(&out, &request), GM_OK);
     expect_example("submit", &out);
 
-    const struct gm_wire_done done = {GM_DTYPE_f64, UINT64_C(0x4024000000000000), 0, 2100, 900, NULL, 0};
+    const struct gm_wire_done done = {GM_DTYPE_f64, UINT64_C(0x4024000000000000), 0, 2100, 900, 0, {{NULL, 0}}};
     out.size = 0;
     assert_int_equal(gm_wire_encode_done(&out, 1, &done), GM_OK);
     expect_example("done", &out);

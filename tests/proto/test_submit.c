@@ -315,6 +315,35 @@ static void places_have_an_arena_and_an_offset(void **state)
     }
 }
 
+/* Each alone fits a message; together they may not. */
+static void data_of_one_direction_fits_a_message_together(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t n;
+        uint32_t nils;
+        int code;
+        const char *field;
+    } cases[] = {
+        {GM_INLINE_BYTES_MAX / 12, 2, GM_OK, ""},
+        {GM_INLINE_BYTES_MAX / 12 + 1, 2, GM_ESIZE, "out[1]"},
+        {GM_INLINE_BYTES_MAX / 8, 2, GM_ESIZE, "out[1]"},
+        {GM_INLINE_BYTES_MAX / 8, 1, GM_OK, ""},
+        {GM_INLINE_BYTES_MAX / 4 + 1, 2, GM_ESIZE, "out[0]"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        typed("run_length", "f32", cases[i].n);
+        key_arena("in", 1, 0);
+        key("out");
+        gm_wire_put_array(&m.out, 2);
+        if (cases[i].nils < 2)
+            message_raw(&m, "\x82\xa5" "arena\x01\xa6offset\x00", 16);
+        for (uint32_t k = 0; k < cases[i].nils; k++)
+            gm_wire_put_nil(&m.out);
+        expect(cases[i].code, cases[i].field);
+    }
+}
+
 static void histogram(uint64_t bins, double lo, double hi)
 {
     typed("histogram", "f32", 1);
@@ -462,6 +491,7 @@ int main(void)
         cmocka_unit_test(an_inline_input_of_the_largest_size_is_taken),
         cmocka_unit_test(buffers_have_a_number_and_a_kind),
         cmocka_unit_test(places_have_an_arena_and_an_offset),
+        cmocka_unit_test(data_of_one_direction_fits_a_message_together),
         cmocka_unit_test(histograms_have_bins_and_finite_edges),
         cmocka_unit_test(a_value_becomes_element_bits_or_is_named),
         cmocka_unit_test(devices_are_counted_from_zero),

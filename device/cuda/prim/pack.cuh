@@ -34,6 +34,17 @@ __device__ __forceinline__ uint64_t gm_global_load(const uint64_t *p)
     return __ldcg((const unsigned long long *)p);
 }
 
+/* 16 bytes from anywhere, by aligned words. A word is read only if a byte of it is wanted. */
+__device__ __forceinline__ uint4 gm_pack_shifted(const uint8_t *p)
+{
+    const uint32_t shift = ((uint32_t)(uintptr_t)p & 3u) * 8u;
+    const uint32_t *w = (const uint32_t *)((uintptr_t)p & ~(uintptr_t)3);
+    const uint32_t a = __ldcg(w), b = __ldcg(w + 1), c = __ldcg(w + 2), d = __ldcg(w + 3);
+    const uint32_t e = shift ? __ldcg(w + 4) : 0;
+    return make_uint4(__funnelshift_r(a, b, shift), __funnelshift_r(b, c, shift), __funnelshift_r(c, d, shift),
+                      __funnelshift_r(d, e, shift));
+}
+
 /* Pack number `at` of a tile in global memory. Through L2 only: another SM may have written it in this kernel. */
 template <typename Word>
 __device__ __forceinline__ gm_pack<Word> gm_pack_load(const Word *tile, uint32_t at, uint32_t count, Word padding)
