@@ -377,7 +377,8 @@ struct gm_job {
     uint64_t opaque[48];
 };
 
-/* What a completed job says. The result is of type dtype: GM_NO_ELEMENT when the op has none. */
+/* What a completed job says. The result is of type dtype: GM_NO_ELEMENT when the op has none. Of f16 and bf16 it is the
+ * bits, in the low half of u32, and in u64 too: C has no such types. */
 struct gm_result {
     uint32_t dtype;
     uint32_t device; /* that ran it */

@@ -27,7 +27,12 @@ enum gm_dtype {
 #define GM_NO_TYPES 0u
 #define GM_NUMBER_TYPES                                                                                     \
     (GM_TYPE(i32) | GM_TYPE(u32) | GM_TYPE(i64) | GM_TYPE(u64) | GM_TYPE(f32) | GM_TYPE(f64))
-#define GM_WORD_TYPES (GM_NUMBER_TYPES | GM_TYPE(u8))
+#define GM_WORD_TYPES  (GM_NUMBER_TYPES | GM_TYPE(u8))
+#define GM_HALF_TYPES  (GM_TYPE(f16) | GM_TYPE(bf16))
+#define GM_REAL_TYPES  (GM_NUMBER_TYPES | GM_HALF_TYPES)
+#define GM_ANY_TYPES   (GM_WORD_TYPES | GM_HALF_TYPES)
+#define GM_FLOAT_TYPES (GM_HALF_TYPES | GM_TYPE(f32) | GM_TYPE(f64))
+#define GM_DOT_TYPES   (GM_TYPE(i32) | GM_TYPE(u32) | GM_FLOAT_TYPES)
 
 #define GM_INDEX_TYPES (GM_TYPE(i32) | GM_TYPE(u32) | GM_TYPE(i64) | GM_TYPE(u64))
 

@@ -190,7 +190,8 @@ void gm_wire_put_f64(struct gm_wire_out *out, double v);
 void gm_wire_put_bool(struct gm_wire_out *out, bool v);
 void gm_wire_put_nil(struct gm_wire_out *out);
 void gm_wire_put_bin(struct gm_wire_out *out, const void *bytes, size_t size);
-/* A scalar given as element bits: integer or float by its type (f32 and f64 keep their width). */
+/* A scalar given as element bits: integer or float by its type (f32 and f64 keep their width, f16 and bf16 go as
+ * f32). */
 void gm_wire_put_scalar(struct gm_wire_out *out, uint32_t dtype, uint64_t bits);
 
 /* Frames. begin leaves room for the length and returns the frame's start; end fills the length in and returns 0, or

@@ -86,16 +86,34 @@ void gm_wire_put_bin(struct gm_wire_out *out, const void *bytes, size_t size)
     msgpack_pack_bin_with_body(&pk, bytes, size);
 }
 
+/* f16 or bf16 as f32: exact, payloads of NaNs included. */
+static uint32_t half_as_f32(uint32_t dtype, uint32_t bits)
+{
+    const uint32_t sign = (bits & 0x8000u) << 16, rest = bits & 0x7fffu;
+    uint32_t narrow;
+    float f;
+    if (dtype == GM_DTYPE_bf16)
+        return sign | rest << 16;
+    if (rest >= 0x7c00u)
+        return sign | 0x7f800000u | (rest & 0x3ffu) << 13;
+    if (rest >= 0x400u)
+        return sign | ((rest << 13) + (112u << 23)); /* by as much do the two biases differ */
+    f = (float)rest * 0x1p-24f;
+    memcpy(&narrow, &f, sizeof narrow);
+    return sign | narrow;
+}
+
 void gm_wire_put_scalar(struct gm_wire_out *out, uint32_t dtype, uint64_t bits)
 {
     const uint32_t unused = 64 - 8 * gm_dtype_bytes(dtype); /* high bits that the element does not have */
     msgpack_packer pk = packer(out);
-    const uint32_t narrow = (uint32_t)bits;
+    const bool half = dtype == GM_DTYPE_f16 || dtype == GM_DTYPE_bf16;
+    const uint32_t narrow = half ? half_as_f32(dtype, (uint32_t)bits) : (uint32_t)bits;
     float f;
     double d;
 
     assert(dtype < GM_DTYPE_COUNT && (GM_SCALAR_TYPES >> dtype & 1u) != 0);
-    if (dtype == GM_DTYPE_f32) {
+    if (dtype == GM_DTYPE_f32 || half) {
         memcpy(&f, &narrow, sizeof f);
         msgpack_pack_float(&pk, f);
     } else if (dtype == GM_DTYPE_f64) {

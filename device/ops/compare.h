@@ -72,44 +72,54 @@ GM_HD struct gm_predicate gm_predicate_make(uint32_t dtype, uint32_t compare, ui
     return p;
 }
 
-/* Whether an element is one. The same for every element type of the width. */
+/* Whether an element is in the interval. The same for every element type of the width. */
+GM_HD bool gm_predicate_inside_u8(const struct gm_predicate *p, uint8_t v)
+{
+    return (uint8_t)(v - (uint8_t)p->low) <= (uint8_t)p->span;
+}
+GM_HD bool gm_predicate_inside_u16(const struct gm_predicate *p, uint16_t v)
+{
+    const uint16_t key = (uint16_t)(v ^ ((0u - (uint32_t)(v >> 15)) & (uint32_t)p->negative));
+    return (uint16_t)(key - (uint16_t)p->low) <= (uint16_t)p->span;
+}
+GM_HD bool gm_predicate_inside_u32(const struct gm_predicate *p, uint32_t v)
+{
+    const uint32_t key = v ^ ((0u - (v >> 31)) & (uint32_t)p->negative);
+    return key - (uint32_t)p->low <= (uint32_t)p->span;
+}
+GM_HD bool gm_predicate_inside_u64(const struct gm_predicate *p, uint64_t v)
+{
+    const uint64_t key = v ^ (((uint64_t)0 - (v >> 63)) & p->negative);
+    return key - p->low <= p->span;
+}
+
+/* Whether an element is as the comparison says. */
 GM_HD bool gm_predicate_u8(const struct gm_predicate *p, uint8_t v)
 {
-    return ((uint8_t)(v - (uint8_t)p->low) <= (uint8_t)p->span) != (p->outside != 0);
+    return gm_predicate_inside_u8(p, v) != (p->outside != 0);
 }
 GM_HD bool gm_predicate_u16(const struct gm_predicate *p, uint16_t v)
 {
-    const uint16_t key = (uint16_t)(v ^ ((0u - (uint32_t)(v >> 15)) & (uint32_t)p->negative));
-    return ((uint16_t)(key - (uint16_t)p->low) <= (uint16_t)p->span) != (p->outside != 0);
+    return gm_predicate_inside_u16(p, v) != (p->outside != 0);
 }
 GM_HD bool gm_predicate_u32(const struct gm_predicate *p, uint32_t v)
 {
-    const uint32_t key = v ^ ((0u - (v >> 31)) & (uint32_t)p->negative);
-    return (key - (uint32_t)p->low <= (uint32_t)p->span) != (p->outside != 0);
+    return gm_predicate_inside_u32(p, v) != (p->outside != 0);
 }
 GM_HD bool gm_predicate_u64(const struct gm_predicate *p, uint64_t v)
 {
-    const uint64_t key = v ^ (((uint64_t)0 - (v >> 63)) & p->negative);
-    return (key - p->low <= p->span) != (p->outside != 0);
+    return gm_predicate_inside_u64(p, v) != (p->outside != 0);
 }
 
 #ifdef __cplusplus /* by the element's width, for templates */
-GM_HD bool gm_predicate_is(const struct gm_predicate *p, uint8_t v)
-{
-    return gm_predicate_u8(p, v);
-}
-GM_HD bool gm_predicate_is(const struct gm_predicate *p, uint16_t v)
-{
-    return gm_predicate_u16(p, v);
-}
-GM_HD bool gm_predicate_is(const struct gm_predicate *p, uint32_t v)
-{
-    return gm_predicate_u32(p, v);
-}
-GM_HD bool gm_predicate_is(const struct gm_predicate *p, uint64_t v)
-{
-    return gm_predicate_u64(p, v);
-}
+GM_HD bool gm_predicate_is(const struct gm_predicate *p, uint8_t v) { return gm_predicate_u8(p, v); }
+GM_HD bool gm_predicate_is(const struct gm_predicate *p, uint16_t v) { return gm_predicate_u16(p, v); }
+GM_HD bool gm_predicate_is(const struct gm_predicate *p, uint32_t v) { return gm_predicate_u32(p, v); }
+GM_HD bool gm_predicate_is(const struct gm_predicate *p, uint64_t v) { return gm_predicate_u64(p, v); }
+GM_HD bool gm_predicate_inside(const struct gm_predicate *p, uint8_t v) { return gm_predicate_inside_u8(p, v); }
+GM_HD bool gm_predicate_inside(const struct gm_predicate *p, uint16_t v) { return gm_predicate_inside_u16(p, v); }
+GM_HD bool gm_predicate_inside(const struct gm_predicate *p, uint32_t v) { return gm_predicate_inside_u32(p, v); }
+GM_HD bool gm_predicate_inside(const struct gm_predicate *p, uint64_t v) { return gm_predicate_inside_u64(p, v); }
 #endif
 
 #endif

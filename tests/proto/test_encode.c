@@ -44,6 +44,15 @@ static void scalars_have_the_form_of_their_type(void **state)
         {GM_DTYPE_u64, UINT64_MAX, "\xcf\xff\xff\xff\xff\xff\xff\xff\xff", 9},
         {GM_DTYPE_f32, 0x3f800000u, "\xca\x3f\x80\x00\x00", 5},
         {GM_DTYPE_f64, UINT64_C(0x3ff0000000000000), "\xcb\x3f\xf0\x00\x00\x00\x00\x00\x00", 9},
+        {GM_DTYPE_f16, 0xbc00u, "\xca\xbf\x80\x00\x00", 5},
+        {GM_DTYPE_f16, 0x0001u, "\xca\x33\x80\x00\x00", 5}, /* 2^-24 */
+        {GM_DTYPE_f16, 0x03ffu, "\xca\x38\x7f\xc0\x00", 5}, /* the largest denormal */
+        {GM_DTYPE_f16, 0x7bffu, "\xca\x47\x7f\xe0\x00", 5}, /* 65504 */
+        {GM_DTYPE_f16, 0x8000u, "\xca\x80\x00\x00\x00", 5},
+        {GM_DTYPE_f16, 0xfc00u, "\xca\xff\x80\x00\x00", 5},
+        {GM_DTYPE_f16, 0x7e01u, "\xca\x7f\xc0\x20\x00", 5},
+        {GM_DTYPE_bf16, 0xc049u, "\xca\xc0\x49\x00\x00", 5},
+        {GM_DTYPE_bf16, 0x0001u, "\xca\x00\x01\x00\x00", 5},
         {GM_DTYPE_i32, UINT64_MAX, "\xff", 1}, /* bits that the type does not have do not matter */
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
