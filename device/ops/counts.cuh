@@ -16,10 +16,15 @@
 
 /* So many counters or fewer are kept in registers. */
 #define GM_COUNTS_FEW 8u
-/* Packs on their way while one is counted: half as many where registers are short. */
-#define GM_COUNTS_AHEAD (GM_PACKS_AHEAD > 2u ? GM_PACKS_AHEAD : 1u)
 /* Lanes of a warp that want the same counter before they are joined: of 32 evenly spread ones seldom so many do. */
 #define GM_COUNTS_CONCENTRATED 8u
+/* Before sm_90 the compiler needs more registers for joining than there are; lanes that meet are left to the hardware.
+ */
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
+#define GM_COUNTS_JOIN false
+#else
+#define GM_COUNTS_JOIN true
+#endif
 
 __device__ __forceinline__ unsigned long long *gm_counts_row(const struct gm_run *run)
 {
@@ -38,7 +43,7 @@ __device__ __forceinline__ void gm_counts_clear_row(const struct gm_run *run)
 /* 32-bit counters in shared memory, in as many copies as fit so that warps seldom meet, emptied into the row before
  * they can overflow. */
 struct gm_counts_shared {
-    static constexpr bool joins = true;
+    static constexpr bool joins = GM_COUNTS_JOIN;
     uint32_t *all, *copy; /* copy: this warp's */
     uint32_t stride, copies, cells, since;
 
@@ -103,7 +108,7 @@ struct gm_counts_shared {
 
 /* The row itself, where the counters are too many for shared memory. */
 struct gm_counts_global {
-    static constexpr bool joins = true;
+    static constexpr bool joins = GM_COUNTS_JOIN;
     unsigned long long *row;
     uint32_t cells;
 
@@ -166,7 +171,7 @@ struct gm_counts_few {
 
 /* Elements of one tile that a thread adds before tile_done. */
 #define GM_COUNTS_EACH(elements) ((elements) / GM_CUDA_THREADS + 32u)
-static_assert(GM_COUNTS_EACH(65536u / 4u) <= 255u, "8 bits hold them");
+static_assert(GM_COUNTS_EACH(65536u / 4u) <= 255u, "8 bits hold them"); /* the largest tile of all histograms */
 
 /* One element of each thread of a whole warp; those with the same counter are added by the lowest of them. */
 template <class C> __device__ __forceinline__ void gm_counts_join(C &c, uint32_t cell)
@@ -270,7 +275,7 @@ __device__ __forceinline__ void gm_counts_add(C &c, R &rule, uint4 v, bool there
 template <class C, typename W, class R>
 __device__ __forceinline__ void gm_counts_tile(C &c, R &rule, const W *tile, uint32_t count)
 {
-    constexpr uint32_t E = 16u / sizeof(W), A = GM_COUNTS_AHEAD;
+    constexpr uint32_t E = 16u / sizeof(W), A = GM_PACKS_AHEAD;
     const uint32_t to_grid = ((0u - (uint32_t)(uintptr_t)tile) & 15u) / (uint32_t)sizeof(W);
     const uint32_t head = to_grid < count ? to_grid : count, packs = (count - head) / E;
     const uint4 *from = (const uint4 *)(tile + head);
