@@ -57,6 +57,14 @@ GM_HD uint64_t gm_sort_keys_offset(uint64_t chunks) { return (chunks * GM_RADIX 
 #define GM_SCATTER_PHASES 3u
 GM_HD uint32_t gm_scatter_word(uint64_t n) { return n >> 32 == 0 ? 4u : 8u; }
 
+/* Workspace of a histogram: a row of counters for each share; then, with edges of the client's own, a private copy of
+ * them for each, eight bytes an edge. */
+GM_HD uint64_t gm_edges_bytes(const struct gm_job *job) { return ((uint64_t)job->bins + 1u) * 8u; }
+GM_HD uint64_t gm_edges_offset(const struct gm_job *job, uint32_t share)
+{
+    return (uint64_t)job->shares * job->bins * 8u + share * gm_edges_bytes(job);
+}
+
 /* Fills phases, shares, tiles and tile_elements; the phases of every work shape have the same cut. */
 GM_HD struct gm_plan gm_plan_job(struct gm_job *job, const struct gm_op_row *row, uint32_t workers,
                                  uint32_t host_shares)
@@ -79,7 +87,8 @@ GM_HD struct gm_plan gm_plan_job(struct gm_job *job, const struct gm_op_row *row
     if (row->work == GM_WORK_REDUCE) {
         plan.workspace = job->tiles * GM_PARTIAL_BYTES;
     } else if (row->work == GM_WORK_HISTOGRAM) {
-        const uint64_t one = (uint64_t)job->bins * 8u, fit = GM_HIST_PRIVATE_MAX / one;
+        const uint64_t edges = row->shape == GM_SHAPE_EDGES ? gm_edges_bytes(job) : 0;
+        const uint64_t one = (uint64_t)job->bins * 8u + edges, fit = GM_HIST_PRIVATE_MAX / one;
         if (job->shares > fit)
             job->shares = fit ? (uint32_t)fit : 1u;
         plan.workspace = job->shares * one;

@@ -134,11 +134,12 @@ static uint64_t size_of(uint32_t index, uint32_t op, uint32_t dtype, uint64_t *s
 {
     const struct gm_op_row row = gm_op_row(op);
     const uint64_t tile = row.tile_bytes / gm_dtype_bytes(dtype);
+    const bool pixels = row.args >> GM_A_channels & 1u; /* of several elements each */
     const uint64_t sizes[SIZES] = {0, 1, 31, 32, 33, tile - 1, tile, tile + 1, 3 * tile + 7, 0, 0};
     if (index == SIZES - 2u)
         return LARGE + 1u + gm_random(state) % 100000u * 2u;
     if (index == SIZES - 1u) /* enough for every worker to have several tiles */
-        return (widest_of(&row, dtype) == 1 ? 5000001u : 1000001u) + gm_random(state) % 10000u * 2u;
+        return (pixels ? 500001u : widest_of(&row, dtype) == 1 ? 5000001u : 1000001u) + gm_random(state) % 10000u * 2u;
     return sizes[index];
 }
 

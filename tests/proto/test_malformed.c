@@ -105,12 +105,7 @@ static uint32_t arg_of(const char *key)
 
 static bool optional(const char *method, const char *key)
 {
-<<<<<<< HEAD
-    static const char *const keys[] = {"client", "device", "descending", "exclusive", "high", "kind",
-                                       "slots"};
-=======
     static const char *const keys[] = {"client", "device", "kind", "slots", "high"};
->>>>>>> ops-reduce
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
         if (strcmp(key, keys[i]) == 0)
             return true;
@@ -233,17 +228,6 @@ static uint32_t kinds_of(const char *key)
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
         if (strcmp(table[i].key, key) == 0)
             return table[i].kinds;
-<<<<<<< HEAD
-    for (uint32_t arg = 0; arg < GM_ARGS; arg++) {
-        const uint32_t type = gm_arg_type(arg);
-        if (strcmp(gm_arg_name(arg), key) == 0)
-            return type == GM_ARG_ELEMENT || type == GM_ARG_F64    ? numbers
-                   : type == GM_ARG_FLAG                           ? 1u << GM_ITEM_BOOL
-                   : type == GM_ARG_TYPE || type == GM_ARG_COMPARE ? 1u << GM_ITEM_STR
-                                                                   : 1u << GM_ITEM_UINT;
-    }
-    return 1u << GM_ITEM_UINT;
-=======
     switch (arg_of(key) == GM_ARGS ? GM_ARG_COUNT : gm_arg_type(arg_of(key))) {
     case GM_ARG_ELEMENT:
     case GM_ARG_F64:
@@ -256,7 +240,6 @@ static uint32_t kinds_of(const char *key)
     default:
         return 1u << GM_ITEM_UINT;
     }
->>>>>>> ops-reduce
 }
 
 static void wrong_type(const struct good *g, const struct message *m, const struct parts *parts)
