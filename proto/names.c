@@ -179,6 +179,11 @@ const char *gm_arg_help(uint32_t arg)
     }
 }
 
+bool gm_arg_is_optional(uint32_t arg)
+{
+    return gm_arg_type(arg) == GM_ARG_FLAG || arg == GM_A_high;
+}
+
 const char *gm_compare_name(uint32_t compare)
 {
     switch (compare) {
