@@ -335,6 +335,25 @@ def figures(daemon):
     assert "sum" in names and [line.split()[0] for line in text("ops").splitlines()] == names
     assert "sum of in" in text("ops", "sum")
     refused(1, 'no op "none"', "ops", "none")
+    histogram = next(op for op in ops if op["name"] == "histogram")
+    assert histogram["result"] == "count" and histogram["dtypes2"] == [], histogram
+    assert histogram["buffers"] == [{"name": "in[0]", "extent": "n", "content": "dtype"},
+                                    {"name": "out[0]", "extent": "bins", "content": "u64"}], histogram
+    assert [(a["name"], a["type"], a["optional"]) for a in histogram["arguments"]] == \
+        [("lo", "number", False), ("hi", "number", False), ("bins", "uint", False)], histogram
+    sort = next(op for op in ops if op["name"] == "sort")["arguments"]
+    assert sort == [{"name": "descending", "type": "bool", "optional": True, "help": "largest first"}], sort
+    assert next(op for op in ops if op["name"] == "nop")["buffers"] == []
+    shown = text("ops", "histogram")
+    assert re.search(r"^  out\[0\] +bins +u64$", shown, re.M) and re.search(r"^  hi +number +upper", shown, re.M), shown
+    assert re.search(r"f64 +\[descending\]$", text("ops"), re.M), text("ops")
+    for op in ops:  # what the command shows without a daemon is the same
+        offline = text("run", op["name"], "--help")
+        assert op["help"] in offline
+        assert [f'{b["name"]} {b["extent"]} ({b["content"]})' for b in op["buffers"]] == \
+            [re.sub(" +", " ", line) for line in re.findall(r"^ +((?:in|out)\[.*)$", offline, re.M)], offline
+        assert [a["name"] for a in op["arguments"]] == \
+            [name.replace("-", "_") for name in re.findall(r"^ +--([a-z-]+)", offline, re.M)], offline
     stats = json.loads(run("stats", "--json"))
     assert stats["schema"] == 1 and stats["daemon"]["healthy"] == 1 and stats["devices"][0]["done"] > 0
     assert stats["limits"]["inline_bytes"] == 1048576

@@ -60,6 +60,12 @@ static void print_op_help(uint32_t op)
 
     printf("usage: gridmill run %s%s [OPTION...]\n\n%s\n", gm_op_name(op),
            row.inputs == 0 ? "" : row.inputs == 1 ? " [INPUT]" : " INPUT [INPUT]", gm_op_help(op));
+    for (uint32_t i = 0; i < (uint32_t)row.inputs + row.outputs; i++) {
+        char name[GM_FIELD_BYTES_MAX];
+        gm_buffer_name(&row, i, "", name);
+        printf("%s      %-18s%s (%s)\n", i == 0 ? "\n" : "", name, gm_buffer_extent_name(&row, i),
+               gm_buffer_content_name(&row, i));
+    }
     if (row.args != 0)
         putchar('\n');
     arguments_help(op);
