@@ -173,10 +173,11 @@ GM_HD enum gm_complaint gm_args_check(const struct gm_op_row *row, const struct 
         return GM_COMPLAINT_DTYPE;
     if (a->n > GM_ELEMENTS_MAX)
         return GM_COMPLAINT_N;
-    if (a->flags & ~gm_args_flags(row))
-        return a->flags & ~(uint32_t)GM_FLAGS_KNOWN                            ? GM_COMPLAINT_FLAGS
-               : a->flags & ~gm_args_flags(row) & (uint32_t)GM_FLAG_DESCENDING ? GM_COMPLAINT_DESCENDING
-                                                                               : GM_COMPLAINT_EXCLUSIVE;
+    const uint32_t flags = a->flags & ~gm_args_flags(row);
+    if (flags != 0)
+        return flags & ~(uint32_t)(GM_FLAG_DESCENDING | GM_FLAG_EXCLUSIVE) ? GM_COMPLAINT_FLAGS
+               : flags & (uint32_t)GM_FLAG_DESCENDING                      ? GM_COMPLAINT_DESCENDING
+                                                                           : GM_COMPLAINT_EXCLUSIVE;
     if (!gm_args_unused(row, a))
         return GM_COMPLAINT_UNUSED;
     if (row->work == GM_WORK_REDUCE && (row->result == GM_RESULT_SAME || row->result == GM_RESULT_INDEX) && a->n == 0)

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #define OPTION_BYTES 40u
-#define LIST_BYTES   400u
+#define LIST_BYTES 400u
 
 static const char *const names[] = {
 #define ARG(name, type, place, help) #name,
@@ -99,7 +99,10 @@ int arguments_missing(uint32_t op, const char *const *words, size_t count, uint3
     if (all == 0)
         return EXIT_DONE;
     for (size_t i = 0; i < all && at < sizeof list; i++)
-        at += (size_t)snprintf(list + at, sizeof list - at, "%s%s", i == 0 ? "" : i + 1 == all ? " and " : ", ",
+        at += (size_t)snprintf(list + at, sizeof list - at, "%s%s",
+                               i == 0         ? ""
+                               : i + 1 == all ? " and "
+                                              : ", ",
                                missing[i]);
     return usage_error("run", "%s needs %s", gm_op_name(op), list);
 }
@@ -184,21 +187,21 @@ int arguments_read(const struct arguments *arguments, uint32_t op, bool elements
 
 /* ---- To a request ---- */
 
-#define AT_VALUE0     args->value[0]
-#define AT_VALUE1     args->value[1]
-#define AT_VALUE2     args->value[2]
-#define AT_VALUE3     args->value[3]
-#define AT_COUNT      args->count
-#define AT_COUNT2     args->count2
-#define AT_TYPE2      args->type2
+#define AT_VALUE0 args->value[0]
+#define AT_VALUE1 args->value[1]
+#define AT_VALUE2 args->value[2]
+#define AT_VALUE3 args->value[3]
+#define AT_COUNT args->count
+#define AT_COUNT2 args->count2
+#define AT_TYPE2 args->type2
 #define AT_DESCENDING ((args->flags & GM_FLAG_DESCENDING) != 0)
-#define AT_EXCLUSIVE  ((args->flags & GM_FLAG_EXCLUSIVE) != 0)
+#define AT_EXCLUSIVE ((args->flags & GM_FLAG_EXCLUSIVE) != 0)
 #define AS_ELEMENT(x) (x)
-#define AS_F64(x)     gm_f64_of(x)
-#define AS_COUNT(x)   (x)
-#define AS_SIZE(x)    (x)
-#define AS_FLAG(x)    (x)
-#define AS_TYPE(x)    (x)
+#define AS_F64(x) gm_f64_of(x)
+#define AS_COUNT(x) (x)
+#define AS_SIZE(x) (x)
+#define AS_FLAG(x) (x)
+#define AS_TYPE(x) (x)
 #define AS_COMPARE(x) (x)
 
 void arguments_request(const struct gm_op_row *row, const struct gm_args *args, struct gm_request *request)

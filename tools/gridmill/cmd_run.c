@@ -59,7 +59,10 @@ static void print_op_help(uint32_t op)
     const struct gm_op_row row = gm_op_row(op);
 
     printf("usage: gridmill run %s%s [OPTION...]\n\n%s\n", gm_op_name(op),
-           row.inputs == 0 ? "" : row.inputs == 1 ? " [INPUT]" : " INPUT [INPUT]", gm_op_help(op));
+           row.inputs == 0   ? ""
+           : row.inputs == 1 ? " [INPUT]"
+                             : " INPUT [INPUT]",
+           gm_op_help(op));
     for (uint32_t i = 0; i < (uint32_t)row.inputs + row.outputs; i++) {
         char name[GM_FIELD_BYTES_MAX];
         gm_buffer_name(&row, i, "", name);
@@ -180,8 +183,9 @@ static int check(const struct run *run)
         words[count++] = "--count";
     int rc = arguments_refuse(&run->arguments, run->op);
     if (rc == EXIT_DONE)
-        rc = arguments_missing(run->op, words, count, arguments_needed(&run->row) & ~arguments_given(&run->arguments) &
-                                                          ~operands_may_give(&run->row));
+        rc = arguments_missing(run->op, words, count,
+                               arguments_needed(&run->row) & ~arguments_given(&run->arguments) &
+                                   ~operands_may_give(&run->row));
     if (rc == EXIT_DONE && run->outputs > (run->row.outputs > 1 ? run->row.outputs : 1u))
         return usage_error("run", "%s has one output: one --output", gm_op_name(run->op));
     if (rc == EXIT_DONE && run->row.outputs > run->outputs + 1u && run->has_format && run->format != OUTPUT_TEXT)
@@ -233,7 +237,7 @@ static uint64_t count_of(const struct run *run, uint32_t i, const struct gm_resu
     const uint64_t room = gm_buffer_count(&run->row, i, &run->args);
 
     return gm_buffer_extent(run->row.buffer[i]) == GM_EXTENT_RESULT && result->value.u64 < room ? result->value.u64
-                                                                                                         : room;
+                                                                                                : room;
 }
 
 static int write_outputs(const struct run *run, const struct place *place, const struct gm_result *result)

@@ -87,7 +87,8 @@ static int open_one(struct operands *o, uint32_t i, const struct arguments *argu
                           : (arguments->text[GM_A_index] != NULL) ? args->type2
                                                                   : (uint32_t)GM_NO_ELEMENT;
 
-    const int rc = input_open(o->path[i], said, second ? "--index" : "--dtype", wanted_of(o, i, arguments, args), input);
+    const int rc =
+        input_open(o->path[i], said, second ? "--index" : "--dtype", wanted_of(o, i, arguments, args), input);
     if (rc != EXIT_DONE)
         return rc;
     if (second && (o->row.types2 >> input->dtype & 1u) == 0)

@@ -107,8 +107,7 @@ int place_upload(struct gm_client *client, const struct common *common, const st
 
     for (uint32_t i = 0; i < place->inputs && rc == EXIT_DONE; i++)
         if (place->kind == PLACE_DEVICE && place->buffer[i].named == NULL)
-            rc = copy(client, common, place->shared, place->on_device, place->buffer[i].offset,
-                      place->buffer[i].bytes);
+            rc = copy(client, common, place->shared, place->on_device, place->buffer[i].offset, place->buffer[i].bytes);
     return rc;
 }
 
@@ -118,8 +117,7 @@ int place_download(struct gm_client *client, const struct common *common, const 
 
     for (uint32_t i = place->inputs; i < place->buffers && rc == EXIT_DONE; i++)
         if (place->kind == PLACE_DEVICE)
-            rc = copy(client, common, place->on_device, place->shared, place->buffer[i].offset,
-                      place->buffer[i].bytes);
+            rc = copy(client, common, place->on_device, place->shared, place->buffer[i].offset, place->buffer[i].bytes);
     return rc;
 }
 
