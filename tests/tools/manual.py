@@ -35,6 +35,12 @@ missing = {s for s in statuses if s not in text} - {
     "GM_EPROTO", "GM_ETOOLARGE", "GM_ETOODEEP", "GM_ETOOMANY", "GM_EMETHOD", "GM_EINTERNAL", "GM_ENOTFOUND"}
 assert not missing, missing
 
+# Every argument of an op is a member of a request that the page and the header tell about.
+arguments = re.findall(r"^ARG\((\w+),", read("proto/ops.def"), re.M)
+page = read("client/gm_submit.3.scd")
+missing = [name for name in arguments if f"_{name}_" not in page or not re.search(rf"\b{name};", header)]
+assert len(arguments) > 20 and not missing, missing
+
 page = read("tools/gridmill/gridmill.1.scd")
 told = set(re.findall(r"(?<![\w-])(--[a-z][a-z-]*)", page))
 gridmill = os.path.join(programs, "gridmill")
@@ -78,8 +84,8 @@ for command in ("ops", "stats", "ping", "bench", "drain"):
     assert completed(command) == options_of(gridmill, command, "--help"), (command, completed(command))
 assert completed("arena", "put") == options_of(gridmill, "arena", "--help"), completed("arena", "put")
 rows = read("proto/ops.def")
-arguments = {"--" + name.replace("_", "-") for name in re.findall(r"^ARG\((\w+),", rows, re.M)}
+options = {"--" + name.replace("_", "-") for name in arguments}
 for op in re.findall(r"^OP\(\d+, (\w+),", rows, re.M):
-    wanted = options_of(gridmill, "run", "--help") - arguments | options_of(gridmill, "run", op, "--help")
+    wanted = options_of(gridmill, "run", "--help") - options | options_of(gridmill, "run", op, "--help")
     assert completed("run", op) == wanted, (op, completed("run", op) ^ wanted)
 print(len(functions), "functions")
