@@ -92,6 +92,7 @@ static bool chain_links(struct worker *w, struct rng *rng)
         struct gm_buffer *const buffer = i < inputs ? &u->request.in[i] : &u->request.out[i - inputs];
         *buffer = gm_in_arena(w->device, task_offset(&u->task, i), task_bytes(&u->task, i));
     }
+    u->task.carried = 0;
     if (!chain_copy(w, true))
         return false;
     const int status = work_step(w, u, &w->device_made);

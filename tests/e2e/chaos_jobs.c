@@ -171,6 +171,17 @@ static void *memory(uint64_t bytes)
     return p;
 }
 
+/* What of output i is in the cell after the job. Of a counted one that comes with the answer, what the result counts. */
+static uint64_t arrived(const struct task *task, uint32_t i, const struct answer *a)
+{
+    const struct gm_op_row row = task_row(task);
+    const bool counted = gm_buffer_extent(row.buffer[row.inputs + i]) == GM_EXTENT_RESULT;
+
+    if (!counted || !(task->carried >> i & 1u))
+        return task_bytes(task, row.inputs + i);
+    return a->job.result * element_bytes(task, row.inputs + i);
+}
+
 static void ask_oracle(const struct task *task, struct answer *a)
 {
     const struct gm_op_row row = task_row(task);
@@ -183,8 +194,11 @@ static void ask_oracle(const struct task *task, struct answer *a)
     }
     a->image = memory(cell);
     task_fill(task, a->image);
-    for (uint32_t i = 0; i < row.outputs; i++)
+    for (uint32_t i = 0; i < row.outputs; i++) {
         a->out[i] = memory(task_bytes(task, row.inputs + i));
+        if (task->carried >> i & 1u)
+            memset(a->out[i], 0, task_bytes(task, row.inputs + i));
+    }
     a->job = gm_case_question(&task->c, a->image, a->image + task_offset(task, 1), a->out[0], a->out[1]);
     if (gm_case_wants_slack(&task->c)) {
         a->slack = calloc(task->room / element_bytes(task, row.inputs) + 1u, sizeof *a->slack);
@@ -194,7 +208,7 @@ static void ask_oracle(const struct task *task, struct answer *a)
     }
     gm_case_ask(task->c.op, &a->job);
     for (uint32_t i = 0; i < row.outputs && a->job.status == GM_OK; i++)
-        memcpy(a->image + task_offset(task, row.inputs + i), a->out[i], task_bytes(task, row.inputs + i));
+        memcpy(a->image + task_offset(task, row.inputs + i), a->out[i], arrived(task, i, a));
 }
 
 static void forget_oracle(struct answer *a)

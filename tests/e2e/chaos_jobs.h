@@ -19,6 +19,7 @@ enum task_fault { TASK_GOOD, TASK_MISALIGNED, TASK_ALIASED };
 struct task {
     struct gm_case c; /* same_buffer: the first output is an input, whole */
     uint32_t twin;    /* that input */
+    uint32_t carried; /* set of outputs that come with the answer: zeros where the job does not write */
     enum task_fault fault;
     uint8_t *cell; /* buffers, each with a guard behind it */
     uint64_t room; /* bytes for each of them */

@@ -133,10 +133,12 @@ void work_ask(struct worker *w, struct unit *u, struct rng *rng, bool shared, ui
     if (random_one_in(rng, 4))
         u->request.device = (int32_t)random_below(rng, w->world->plan.devices);
     for (uint32_t i = 0; i < task_buffers(&u->task); i++)
-        if (i < row.inputs)
+        if (i < row.inputs) {
             u->request.in[i] = place(w, u, rng, shared, at, i);
-        else
+        } else {
             u->request.out[i - row.inputs] = place(w, u, rng, shared, at, i);
+            u->task.carried |= (u->request.out[i - row.inputs].arena == NULL ? 1u : 0) << (i - row.inputs);
+        }
     u->job = (struct gm_job){.user = u};
     u->record = NULL;
 }
