@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * libgridmill: jobs for gridmilld, over its Unix socket and over lanes. This is the one installed header; it includes
- * nothing but the C library and compiles as C11 and as C++17.
+ * nothing but the C library and compiles as C11 and as C++11.
  *
  * Ways of a job. A lane is memory shared with one device, which reads jobs from it and writes their completions into
  * it: no daemon, no message, no system call. gm_open opens one on each device. The same calls use it by themselves: a

@@ -224,9 +224,15 @@ const char *gm_arg_name(uint32_t arg);
 uint32_t gm_arg_type(uint32_t arg);
 uint32_t gm_arg_place(uint32_t arg);
 const char *gm_arg_help(uint32_t arg);
+bool gm_arg_is_optional(uint32_t arg); /* may be left out, and is zero then */
 const char *gm_compare_name(uint32_t compare); /* NULL for none */
 int gm_compare_by_name(const char *name, size_t size); /* -1: none */
 /* The name of a buffer in errors: "in[0]", "out[1]" of an op; and with the name of a member behind it. */
+const char *gm_arg_type_name(uint32_t arg); /* what it is in messages */
+const char *gm_result_kind_name(uint32_t kind);
+/* How many elements a buffer has, and what they are, in words of this row's arguments. */
+const char *gm_buffer_extent_name(const struct gm_op_row *row, uint32_t i);
+const char *gm_buffer_content_name(const struct gm_op_row *row, uint32_t i);
 void gm_buffer_name(const struct gm_op_row *row, uint32_t i, const char *member, char name[GM_FIELD_BYTES_MAX]);
 
 /* Fills a problem: printf form. Returns code. */

@@ -186,7 +186,7 @@ static void put_buffer(struct gm_wire_out *out, const struct gm_wire_buffer *buf
 static bool is_set(uint32_t arg, const struct gm_args *args)
 {
     if (arg == GM_A_high)
-        return args->count == GM_COMPARE_between || args->count == GM_COMPARE_outside;
+        return gm_compare_takes_high(args->count);
     return gm_arg_type(arg) != GM_ARG_FLAG || (args->flags & gm_place_flag(gm_arg_place(arg))) != 0;
 }
 

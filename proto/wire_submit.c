@@ -57,11 +57,10 @@ static uint64_t keys_of(const struct gm_op_row *row)
     return keys;
 }
 
-/* Those that may be left out: then they are zero. */
+/* Those that may be left out. */
 static bool is_optional(uint32_t key)
 {
-    return key == KEY_device || key == KEY_ARGS + GM_A_high ||
-           (key >= KEY_ARGS && gm_arg_type(key - KEY_ARGS) == GM_ARG_FLAG);
+    return key == KEY_device || (key >= KEY_ARGS && gm_arg_is_optional(key - KEY_ARGS));
 }
 
 static int decode_op(const struct gm_map *map, uint32_t *op, struct gm_problem *problem)
@@ -209,6 +208,9 @@ static int decode_args(const struct gm_map *map, const struct gm_op_row *row, st
     for (uint32_t arg = 0; arg < GM_ARGS && rc == GM_OK; arg++)
         if (gm_map_has(map, KEY_ARGS + arg))
             rc = decode_arg(map, arg, row, submit, problem);
+    if (rc == GM_OK && gm_map_has(map, KEY_ARGS + GM_A_compare) && gm_compare_takes_high(submit->args.count) &&
+        !gm_map_has(map, KEY_ARGS + GM_A_high))
+        return gm_problem_set(problem, GM_EINVAL, "high", "%s needs high", gm_compare_name(submit->args.count));
     const enum gm_complaint complaint = rc == GM_OK ? gm_args_check(row, &submit->args) : GM_COMPLAINT_NONE;
     /* That there is nothing to reduce is the job's failure, as for every other client. */
     if (complaint != GM_COMPLAINT_NONE && complaint != GM_COMPLAINT_EMPTY)

@@ -105,7 +105,7 @@ static uint32_t arg_of(const char *key)
 
 static bool optional(const char *method, const char *key)
 {
-    static const char *const keys[] = {"client", "device", "kind", "slots", "high"};
+    static const char *const keys[] = {"client", "device", "kind", "slots"};
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
         if (strcmp(key, keys[i]) == 0)
             return true;
