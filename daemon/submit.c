@@ -221,7 +221,7 @@ uint64_t gm_submit_reply_bytes(const struct gm_wire_submit *submit)
     uint64_t bytes = GM_REPLY_SMALL;
     for (uint32_t i = row.inputs; i < submit->buffers; i++)
         if (submit->buffer[i].place == GM_PLACE_INLINE)
-            bytes += gm_output_bytes(row.shape, submit->n, submit->bins, submit->dtype);
+            bytes += gm_buffer_bytes(&row, i, &submit->args);
     return bytes;
 }
 

@@ -430,7 +430,7 @@ static struct gm_wire_request request_large_answer(void)
 {
     struct gm_wire_request request = request_of(GM_METHOD_SUBMIT);
     request.u.submit = (struct gm_wire_submit){
-        .op = GM_OP_fill, .dtype = GM_DTYPE_u8, .n = GM_INLINE_BYTES_MAX, .buffers = 1, .value = 7};
+        .op = GM_OP_fill, .args.dtype = GM_DTYPE_u8, .args.n = GM_INLINE_BYTES_MAX, .buffers = 1, .args.value[0] = 7};
     request.u.submit.buffer[0].place = GM_PLACE_INLINE;
     return request;
 }

@@ -5,7 +5,6 @@
  */
 #include "matrix.h"
 
-#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -18,10 +17,10 @@
 #include "args.h"
 #include "wire.h"
 
-#define CANARY       0xa5
-#define POISON       0xc3
+#define CANARY 0xa5
+#define POISON 0xc3
 #define CANARY_BYTES 256u
-#define ALONE        (UINT64_C(1) << 26) /* elements that one oracle gets through in a second or two */
+#define ALONE (UINT64_C(1) << 26) /* elements that one oracle gets through in a second or two */
 
 static void *memory(uint64_t bytes)
 {
@@ -56,16 +55,9 @@ void gm_seat_close(struct gm_seat *seat)
 
 static void describe(const struct gm_seat *seat, char *text, size_t size)
 {
-    const struct gm_case *c = &seat->c;
-    snprintf(text, size,
-             "%s %s %s n=%llu flags=%u counts=%u,%u values=%llx,%llx,%llx,%llx align=%u,%u end=%d same=%d pattern=%d "
-             "seed=%llu%s",
-             gm_op_name(c->op), gm_op_row(c->op).types ? gm_dtype_name(c->dtype) : "-", gm_dtype_name(c->type2),
-             (unsigned long long)c->n, c->flags, c->bins, c->count2, (unsigned long long)c->value[0],
-             (unsigned long long)c->value[1], (unsigned long long)c->value[2], (unsigned long long)c->value[3],
-             c->align_in,
-             c->align_out, c->at_end, c->same_buffer, (int)c->pattern, (unsigned long long)c->seed,
-             seat->device_in.bytes ? " (device)" : "");
+    gm_case_describe(&seat->c, text, size);
+    if (seat->device_in.bytes != 0)
+        snprintf(text + strlen(text), size - strlen(text), " (device)");
 }
 
 /* ---- more elements than one oracle gets through ---- */
@@ -140,7 +132,10 @@ static void check_sorted(const struct gm_seat *seat, const char *what)
                  in == out ? "" : ", and the keys are not those of the input");
 }
 
-static bool sorted_unseen(const struct gm_case *c) { return c->op == GM_OP_sort && c->n >= ALONE; }
+static bool sorted_unseen(const struct gm_case *c)
+{
+    return c->op == GM_OP_sort && c->n >= ALONE;
+}
 
 static void run_oracle(struct gm_seat *seat)
 {
@@ -150,14 +145,7 @@ static void run_oracle(struct gm_seat *seat)
     }
     if (sorted_unseen(&seat->c))
         return; /* check_sorted says what it would */
-    switch (seat->c.op) {
-#define OP(id, name, shape, types, result, work, tile_bytes, tolerance, help)                                          \
-    case id:                                                                                                           \
-        gm_oracle_##name(&seat->expected);                                                                             \
-        break;
-#include "ops.def"
-#undef OP
-    }
+    gm_case_ask(seat->c.op, &seat->expected);
 }
 
 /* Buffers from first on, so many, into one arena: one behind the other, between canaries, the last at the end when so
@@ -218,7 +206,7 @@ void gm_seat_fill(void *context)
         memset(out[i], POISON, p->bytes); /* what is not written stays as it was */
     }
     seat->expected = gm_case_question(&seat->c, in[0], in[1], out[0], out[1]);
-    if (row.tolerance != GM_TOLERANCE_EXACT && row.outputs != 0) {
+    if (gm_case_wants_slack(&seat->c)) {
         const struct gm_args args = gm_case_args(&seat->c);
         seat->expected.slack = seat->slack;
         memset(seat->slack, 0, gm_buffer_count(&row, row.inputs, &args) * sizeof *seat->slack);
@@ -294,79 +282,18 @@ void gm_seat_submit(struct gm_seat *seat)
     seat->position = gm_harness_submit(seat->lane, words);
 }
 
-static void check_result(const struct gm_seat *seat, struct gm_granule done, const char *what)
-{
-    const int32_t status = gm_completion_status(done);
-    const uint64_t result = gm_completion_result(done);
-    if (status != seat->expected.status)
-        fail_msg("%s: status %d, not %d", what, status, seat->expected.status);
-    if (status != GM_OK || gm_op_row(seat->c.op).result == GM_RESULT_NONE || result == seat->expected.result)
-        return;
-    double is, should;
-    memcpy(&is, &result, sizeof is);
-    memcpy(&should, &seat->expected.result, sizeof should);
-    if (gm_op_row(seat->c.op).tolerance == GM_TOLERANCE_SUM && gm_dtype_kind(seat->c.dtype) == 'f') {
-        const bool nan = isnan(should) && result == UINT64_C(0x7ff8000000000000);
-        if (nan || is == should || fabs(is - should) <= seat->expected.tolerance || isinf(seat->expected.tolerance))
-            return;
-        fail_msg("%s: result %.17g, not %.17g +- %g", what, is, should, seat->expected.tolerance);
-    }
-    fail_msg("%s: result %016llx, not %016llx", what, (unsigned long long)result,
-             (unsigned long long)seat->expected.result);
-}
-
-static void check_bytes(const uint8_t *is, const uint8_t *should, uint64_t bytes, const char *what, const char *which)
-{
-    if (bytes == 0 || memcmp(is, should, bytes) == 0)
-        return;
-    uint64_t i = 0;
-    while (is[i] == should[i])
-        i++;
-    fail_msg("%s: %s differs first at byte %llu of %llu: %02x, not %02x", what, which, (unsigned long long)i,
-             (unsigned long long)bytes, is[i], should[i]);
-}
-
-static double float_at(const uint8_t *data, uint64_t i, uint32_t dtype)
-{
-    float narrow;
-    double wide;
-    memcpy(&narrow, data + i * 4u, sizeof narrow);
-    if (dtype == GM_DTYPE_f32)
-        return (double)narrow;
-    memcpy(&wide, data + i * 8u, sizeof wide);
-    return wide;
-}
-
-/* Floats that may be off by as much as the oracle says. */
-static void check_floats(const uint8_t *is, const uint8_t *should, uint64_t count, const struct gm_seat *seat,
-                         const char *what)
-{
-    const uint32_t dtype = seat->c.dtype;
-    for (uint64_t i = 0; i < count; i++) {
-        const double a = float_at(is, i, dtype), b = float_at(should, i, dtype);
-        if (a == b || (isnan(a) && isnan(b)) || fabs(a - b) <= seat->slack[i] || isinf(seat->slack[i]))
-            continue;
-        fail_msg("%s: element %llu is %.17g, not %.17g +- %g", what, (unsigned long long)i, a, b, seat->slack[i]);
-    }
-}
-
 static void check_output(const struct gm_seat *seat, uint32_t i, const char *what)
 {
-    const struct gm_op_row row = gm_op_row(seat->c.op);
     const struct gm_spot *p = &seat->buffer[i];
     const uint8_t *is = seat->out.data + p->offset, *should = seat->answer + p->copy;
-    const bool off = row.tolerance != GM_TOLERANCE_EXACT && gm_dtype_kind(seat->c.dtype) == 'f' &&
-                     gm_buffer_content(row.buffer[i]) == GM_CONTENT_T;
     uint8_t canary[CANARY_BYTES];
     memset(canary, CANARY, sizeof canary);
-    check_bytes(is - CANARY_BYTES, canary, CANARY_BYTES, what, "memory before the output");
-    check_bytes(is + p->bytes, canary, tail_of(seat, p), what, "memory after the output");
+    gm_case_check_bytes(is - CANARY_BYTES, canary, CANARY_BYTES, what, "memory before the output");
+    gm_case_check_bytes(is + p->bytes, canary, tail_of(seat, p), what, "memory after the output");
     if (sorted_unseen(&seat->c))
         check_sorted(seat, what);
-    else if (seat->expected.status == GM_OK && off)
-        check_floats(is, should, p->bytes / gm_dtype_bytes(seat->c.dtype), seat, what);
     else if (seat->expected.status == GM_OK)
-        check_bytes(is, should, p->bytes, what, "output");
+        gm_case_check_output(&seat->c, i, is, should, seat->slack, what);
 }
 
 void gm_seat_check(struct gm_seat *seat)
@@ -380,12 +307,12 @@ void gm_seat_check(struct gm_seat *seat)
         uint64_t bytes, from = frame(seat, &seat->buffer[i], &bytes);
         carry(seat, seat->device_out.handle, from, seat->out.handle, from, bytes);
     }
-    check_result(seat, done, what);
+    gm_case_check_result(&seat->c, &seat->expected, gm_completion_status(done), seat->result, what);
     for (uint32_t i = row.inputs; i < (uint32_t)row.inputs + row.outputs; i++)
         check_output(seat, i, what);
     for (uint32_t i = 0; i < row.inputs; i++)
-        check_bytes(seat->in.data + seat->buffer[i].offset, seat->copy + seat->buffer[i].copy, seat->buffer[i].bytes,
-                    what, "input");
+        gm_case_check_bytes(seat->in.data + seat->buffer[i].offset, seat->copy + seat->buffer[i].copy,
+                            seat->buffer[i].bytes, what, "input");
 }
 
 void gm_seat_run(struct gm_seat *seat, const struct gm_case *c)

@@ -6,30 +6,9 @@
 #ifndef GM_TESTS_MATRIX_H
 #define GM_TESTS_MATRIX_H
 
+#include "case.h"
 #include "crew.h"
 #include "harness.h"
-#include "oracle.h"
-
-enum gm_pattern {
-    GM_PATTERN_RANDOM, /* integers: all bits; floats: ordinary numbers of both signs */
-    GM_PATTERN_BITS,   /* all bits random, whatever they mean */
-    GM_PATTERN_SPECIAL, /* NaNs of both signs, zeros, infinities, denormals, extremes, and little else */
-    GM_PATTERN_EQUAL,
-    GM_PATTERN_SORTED,
-    GM_PATTERN_REVERSED,
-    GM_PATTERN_CONCENTRATED, /* nearly all in three values */
-    GM_PATTERN_SMALL,        /* small integers, so that sums fit and bin edges are hit */
-    GM_PATTERN_COUNT
-};
-
-struct gm_case {
-    uint32_t op, dtype, type2, flags, bins, count2;
-    uint64_t n, value[GM_ARG_VALUES];
-    uint32_t align_in, align_out; /* elements past a 4096-byte boundary, or before the end of the arena */
-    bool at_end, same_buffer;
-    enum gm_pattern pattern;
-    uint64_t seed;
-};
 
 /* Where a buffer of a case lies in its seat's arena, and its copy in the seat's own memory. */
 struct gm_spot {
@@ -38,7 +17,7 @@ struct gm_spot {
 
 struct gm_seat {
     struct gm_harness_lane *lane;
-    struct gm_harness_arena in, out; /* all inputs, all outputs */
+    struct gm_harness_arena in, out;               /* all inputs, all outputs */
     struct gm_harness_arena device_in, device_out; /* bytes 0: jobs work on host memory */
     struct gm_case c;
     struct gm_oracle_job expected;
@@ -46,22 +25,9 @@ struct gm_seat {
     uint8_t *copy, *answer; /* of the inputs; the oracle's outputs */
     double *slack;          /* of the first output's elements, as gm_oracle_job */
     uint64_t position;
-    uint64_t result; /* as the device answered */
+    uint64_t result;     /* as the device answered */
     struct gm_task task; /* gm_seat_fill on a crew */
 };
-
-uint64_t gm_random(uint64_t *state);
-
-/* Elements of a pattern; a pure function of its arguments. */
-void gm_pattern_fill(void *data, uint64_t n, uint32_t dtype, enum gm_pattern pattern, uint64_t seed);
-/* What the seed leaves open: the arguments. */
-void gm_case_choose(struct gm_case *c);
-/* The arguments as a descriptor has them. */
-struct gm_args gm_case_args(const struct gm_case *c);
-/* The data of input i of a case: elements by its pattern, or indices, offsets, edges that follow from its arguments. */
-void gm_case_fill(const struct gm_case *c, uint32_t i, void *data);
-/* What the oracle is asked, with where buffers are. */
-struct gm_oracle_job gm_case_question(const struct gm_case *c, const void *in, const void *in2, void *out, void *out2);
 
 /* Room for inputs, and for outputs, of so many bytes together; on_device: jobs run in device memory and data travels by
  * copy jobs. */

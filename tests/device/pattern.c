@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "args.h"
+#include "case.h"
 #include "crew.h"
-#include "matrix.h"
 #include "wire.h"
 
 #define RANDOM_STEP UINT64_C(0x9e3779b97f4a7c15)
