@@ -20,6 +20,14 @@ const uint32_t *gm_ops_sizes(void)
     return sizes;
 }
 
+bool gm_ops_row(const char *name, struct gm_op_row *row)
+{
+    const int op = gm_op_by_name(name, strlen(name));
+    if (op >= 0)
+        *row = gm_op_row((uint32_t)op);
+    return op >= 0;
+}
+
 uint32_t gm_ops_types(const struct gm_op_row *row)
 {
     static const uint32_t order[] = {GM_DTYPE_f32, GM_DTYPE_i32, GM_DTYPE_u32, GM_DTYPE_u8};

@@ -52,6 +52,8 @@ struct gm_ops_plan {
 
 /* The sizes, ended by 0. */
 const uint32_t *gm_ops_sizes(void);
+/* The row of an op by its name; false: the catalogue has none. */
+bool gm_ops_row(const char *name, struct gm_op_row *row);
 /* Element types that an op is measured with when nobody asks for all: a set. */
 uint32_t gm_ops_types(const struct gm_op_row *row);
 /* What the data of an op is at first. */

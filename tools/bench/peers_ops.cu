@@ -7,10 +7,6 @@
 #include "peers.cuh"
 #include "peers_ops.cuh"
 
-#include <string.h>
-
-#include "wire.h"
-
 #define WARM_UP 5u
 #define ENOUGH 10u
 #define PATIENCE 20u /* of the budget, as bench_ops has it */
@@ -157,12 +153,11 @@ static int one_case(struct gm_peers *peers, struct ops_place *o, struct gm_figur
 static int one_peer(struct gm_peers *peers, struct ops_place *o, struct gm_figures *figures,
                     const struct gm_peers_op *peer, unsigned log2_max)
 {
-    const int op = gm_op_by_name(peer->op, strlen(peer->op));
-    const struct gm_op_row row = gm_op_row(op < 0 ? GM_OP_COUNT : (uint32_t)op);
+    struct gm_op_row row;
     struct gm_ops_plan plan;
     enum gm_complaint complaint;
     int status = 0;
-    if (op < 0)
+    if (!gm_ops_row(peer->op, &row))
         return 0;
     for (const uint32_t *log2 = gm_ops_sizes(); *log2 != 0 && *log2 <= log2_max; log2++) {
         if (!gm_ops_plan_make(&plan, peer->op, &row, peer->dtype, gm_ops_first_data(&row), *log2, o->rotated_bytes,
