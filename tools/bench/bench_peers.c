@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What bench_lanes is compared with, and all of that which needs CUDA: the bare echo, of a process without CUDA too,
- * launches, graphs, CUB's sums, the copy engine. Nobody else may be on the GPU meanwhile. With --free-memory it
- * measures nothing, and answers every line of its input with the free bytes of the GPU. Exit status 1 means that
- * something failed.
+ * launches, graphs, CUB's sums, the copy engine; with --ops instead the peers of the catalogue's ops. Nobody else may
+ * be on the GPU meanwhile. With --free-memory it measures nothing, and answers every line of its input with the free
+ * bytes of the GPU. Exit status 1 means that something failed.
  */
 #include <getopt.h>
 #include <stdlib.h>
@@ -19,13 +19,15 @@
 
 struct options {
     const char *device, *client;
-    unsigned long samples, budget_ms, sum_log2, copy_log2, rotate_mib;
-    bool json, free_memory;
+    unsigned long samples, budget_ms, sum_log2, copy_log2, ops_log2, rotate_mib;
+    bool json, free_memory, ops;
 };
 
 static const char usage_text[] =
     "usage: bench_peers [--device cuda:INDEX] [--client PATH] [--samples N] [--budget-ms N] [--sum-log2 N]\n"
     "                   [--copy-log2 N] [--rotate-mib N] [--json]\n"
+    "       bench_peers --ops [--device cuda:INDEX] [--samples N] [--budget-ms N] [--log2-max N] [--rotate-mib N]\n"
+    "                   [--json]\n"
     "       bench_peers [--device cuda:INDEX] --free-memory\n"
     "\n"
     "  --client PATH   the echo's client, a program without CUDA (default: bench_lanes beside this program)\n";
@@ -33,17 +35,19 @@ static const char usage_text[] =
 static bool parse(int argc, char **argv, struct options *o)
 {
     static const struct option options[] = {
-        {"device", required_argument, NULL, 'd'},   {"client", required_argument, NULL, 'c'},
-        {"samples", required_argument, NULL, 's'},  {"budget-ms", required_argument, NULL, 't'},
-        {"sum-log2", required_argument, NULL, 'l'}, {"rotate-mib", required_argument, NULL, 'r'},
+        {"device", required_argument, NULL, 'd'},    {"client", required_argument, NULL, 'c'},
+        {"samples", required_argument, NULL, 's'},   {"budget-ms", required_argument, NULL, 't'},
+        {"sum-log2", required_argument, NULL, 'l'},  {"rotate-mib", required_argument, NULL, 'r'},
         {"copy-log2", required_argument, NULL, 'p'}, {"json", no_argument, NULL, 'j'},
-        {"free-memory", no_argument, NULL, 'f'},    {NULL, 0, NULL, 0},
+        {"free-memory", no_argument, NULL, 'f'},     {"ops", no_argument, NULL, 'o'},
+        {"log2-max", required_argument, NULL, 'm'},  {NULL, 0, NULL, 0},
     };
     for (int c; (c = getopt_long(argc, argv, "", options, NULL)) != -1;) {
         if (c == '?' || (c == 's' && !gm_bench_number(optarg, 20, 4000000, &o->samples)) ||
             (c == 't' && !gm_bench_number(optarg, 1, 60000, &o->budget_ms)) ||
             (c == 'l' && !gm_bench_number(optarg, 10, 30, &o->sum_log2)) ||
             (c == 'p' && !gm_bench_number(optarg, GM_COPIES_LOG2_MIN, GM_COPIES_LOG2_MAX, &o->copy_log2)) ||
+            (c == 'm' && !gm_bench_number(optarg, 10, 28, &o->ops_log2)) ||
             (c == 'r' && !gm_bench_number(optarg, 1, 65536, &o->rotate_mib)))
             return false;
         if (c == 'd')
@@ -54,6 +58,8 @@ static bool parse(int argc, char **argv, struct options *o)
             o->json = true;
         else if (c == 'f')
             o->free_memory = true;
+        else if (c == 'o')
+            o->ops = true;
     }
     return optind == argc;
 }
@@ -69,11 +75,31 @@ static int tell_free_memory(int device)
     return 0;
 }
 
+static int peers_of_lanes(struct gm_peers *peers, struct gm_figures *figures, const struct options *o)
+{
+    int status = gm_peers_floor(peers, figures);
+    if (status == 0)
+        status = gm_peers_rate(peers, figures);
+    if (status == 0)
+        status = gm_peers_echo_process(peers, figures, o->client);
+    if (status == 0)
+        status = gm_peers_sums(peers, figures, (unsigned)o->sum_log2, (uint64_t)o->rotate_mib << 20,
+                               (uint64_t)o->budget_ms * 1000000u);
+    if (status == 0)
+        status = gm_peers_copies(peers, figures, (unsigned)o->copy_log2, (uint64_t)o->budget_ms * 1000000u / 2u);
+    return status;
+}
+
 int main(int argc, char **argv)
 {
     static char client[PATH_MAX];
-    struct options o = {.device = "cuda:0", .samples = 200000, .budget_ms = 500, .sum_log2 = 30, .rotate_mib = 256,
-                        .copy_log2 = GM_COPIES_LOG2_MAX};
+    struct options o = {.device = "cuda:0",
+                        .samples = 200000,
+                        .budget_ms = 500,
+                        .sum_log2 = 30,
+                        .rotate_mib = 256,
+                        .copy_log2 = GM_COPIES_LOG2_MAX,
+                        .ops_log2 = 28};
     struct gm_figures figures;
     unsigned long index = 0;
     char text[160];
@@ -92,16 +118,9 @@ int main(int argc, char **argv)
     gm_peers_driver(text, sizeof text);
     gm_figures_fact(&figures, "driver", text);
     gm_figures_fact(&figures, "source_id", GM_SOURCE_ID);
-    int status = gm_peers_floor(&peers, &figures);
-    if (status == 0)
-        status = gm_peers_rate(&peers, &figures);
-    if (status == 0)
-        status = gm_peers_echo_process(&peers, &figures, o.client);
-    if (status == 0)
-        status = gm_peers_sums(&peers, &figures, (unsigned)o.sum_log2, (uint64_t)o.rotate_mib << 20,
-                               (uint64_t)o.budget_ms * 1000000u);
-    if (status == 0)
-        status = gm_peers_copies(&peers, &figures, (unsigned)o.copy_log2, (uint64_t)o.budget_ms * 1000000u / 2u);
+    const int status = o.ops ? gm_peers_ops(&peers, &figures, (unsigned)o.ops_log2, (uint64_t)o.rotate_mib << 20,
+                                            (uint64_t)o.budget_ms * 1000000u)
+                             : peers_of_lanes(&peers, &figures, &o);
     if (status != 0)
         fprintf(stderr, "bench_peers: %s\n", peers.text);
     return gm_figures_end(&figures) && status == 0 ? 0 : 1; /* what was measured before a failure stays measured */

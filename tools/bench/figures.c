@@ -82,7 +82,8 @@ static double percentile_us(struct gm_samples *samples, double share)
     return (double)gm_samples_at(samples, share) / 1e3;
 }
 
-void gm_figures_latency(struct gm_figures *figures, const char *name, const char *what, struct gm_samples *samples)
+void gm_figures_latency_with(struct gm_figures *figures, const char *name, const char *what, struct gm_samples *samples,
+                             const struct gm_figure_part *parts, size_t count)
 {
     if (samples->count == 0) {
         gm_figures_skipped(figures, name, "no samples");
@@ -94,13 +95,21 @@ void gm_figures_latency(struct gm_figures *figures, const char *name, const char
     if (figures->json)
         fprintf(figures->to,
                 "\"what\": \"%s\", \"unit\": \"us\", \"count\": %zu, \"p50\": %.3f, \"p99\": %.3f, \"p999\": %.3f, "
-                "\"max\": %.3f}",
+                "\"max\": %.3f",
                 what, samples->count, p50, p99, p999, most);
     else
-        fprintf(figures->to, "%-62s p50 %9.2f  p99 %9.2f  p99.9 %9.2f  max %10.2f us  (%zu)\n", what, p50, p99, p999,
+        fprintf(figures->to, "%-62s p50 %9.2f  p99 %9.2f  p99.9 %9.2f  max %10.2f us  (%zu)", what, p50, p99, p999,
                 most, samples->count);
+    for (size_t i = 0; i < count; i++)
+        fprintf(figures->to, figures->json ? ", \"%s\": %.10g" : "  %s %.6g", parts[i].key, parts[i].value);
+    fputs(figures->json ? "}" : "\n", figures->to);
     fflush(figures->to);
     samples->count = 0;
+}
+
+void gm_figures_latency(struct gm_figures *figures, const char *name, const char *what, struct gm_samples *samples)
+{
+    gm_figures_latency_with(figures, name, what, samples, NULL, 0);
 }
 
 void gm_figures_value(struct gm_figures *figures, const char *name, const char *what, const char *unit, double value)

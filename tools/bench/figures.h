@@ -26,6 +26,11 @@ struct gm_figures {
     uint32_t facts, figures;
 };
 
+struct gm_figure_part {
+    const char *key;
+    double value;
+};
+
 /* false: no memory. */
 bool gm_samples_make(struct gm_samples *samples, size_t capacity);
 void gm_samples_free(struct gm_samples *samples);
@@ -44,6 +49,9 @@ void gm_figures_begin(struct gm_figures *figures, FILE *to, bool json, const cha
 void gm_figures_fact(struct gm_figures *figures, const char *key, const char *value);
 /* Sorts the samples: count, p50, p99, p99.9 and the largest, in microseconds. Empties them for the next figure. */
 void gm_figures_latency(struct gm_figures *figures, const char *name, const char *what, struct gm_samples *samples);
+/* The same, and more that belongs to it, each by a key of its own. */
+void gm_figures_latency_with(struct gm_figures *figures, const char *name, const char *what, struct gm_samples *samples,
+                             const struct gm_figure_part *parts, size_t count);
 void gm_figures_value(struct gm_figures *figures, const char *name, const char *what, const char *unit, double value);
 /* Something that was not measured, and why. */
 void gm_figures_skipped(struct gm_figures *figures, const char *name, const char *why);

@@ -3,6 +3,7 @@
 factor of a peer's figure of the same run plus a constant; a figure that is only recorded has no bound. Used by
 tools/bench/bench; a goal that is not met is no failure.
 """
+from catalogue import catalogue, sizes
 
 # name, text, figure and key, factor, peer's figure and key or None, constant, sense: figure <= factor x peer + constant
 DEVICE_GOALS = [
@@ -74,6 +75,49 @@ LANE_GOALS = [
     *[(f"open_loop_{p}", f"open loop at {p} % of one client's rate, p99", (f"lane_open_loop_{p}", "p99"), 0, None, None,
        "recorded") for p in (10, 50, 80, 95)],
 ]
+
+# ---- ops of the catalogue ----
+
+SMALL_LOG2, MIDDLE_LOG2, LARGE_LOG2 = 16, 20, 28  # up to the first; at the second; the largest size
+# The ratio to the peer that is aimed at, and the one that it must not be above.
+RATIOS_SMALL, RATIOS_SMALL_SORT, RATIOS_MIDDLE, RATIOS_LARGE = (0.5, 0.8), (0.8, 1.2), (0.8, 1.0), (1.02, 1.15)
+# Shapes, and families, that are to come so near to the bandwidth of a copy, in percent.
+SHARES = {"FILL": 90, "MAP": 90, "map": 90, "reduce": 90}
+SHARE_INTEGER_SCAN = 80
+
+
+def ratios(op, log2):
+    if log2 <= SMALL_LOG2:
+        return RATIOS_SMALL_SORT if op.family == "sort" else RATIOS_SMALL
+    if log2 == MIDDLE_LOG2:
+        return RATIOS_MIDDLE
+    return RATIOS_LARGE if op.name == "sum" or op.shape in ("SCAN", "SELECT", "HISTOGRAM") else None
+
+
+def share(op, dtype):
+    if op.shape == "SCAN":
+        return SHARE_INTEGER_SCAN if dtype[0] in "iu" else None
+    return SHARES.get(op.shape, SHARES.get(op.family))
+
+
+def op_goals():
+    for op in catalogue():
+        for dtype in op.types():
+            for log2 in sizes():
+                figure, what = op.figure(dtype, log2), f"{op.name} of 2^{log2} {dtype}"
+                aim, must = ratios(op, log2) or (None, None)
+                if aim:
+                    yield (figure, f"{what} at most {must} x its peer",
+                           (figure, "p50"), must, (f"peer_{figure}", "p50"), 0, "<=")
+                    yield (f"{figure}_aim", f"{what}, aimed at: {aim} x its peer",
+                           (figure, "p50"), aim, (f"peer_{figure}", "p50"), 0, "<=")
+            figure, percent = op.figure(dtype, LARGE_LOG2), share(op, dtype)
+            if percent:
+                yield (f"{figure}_share", f"{op.name} of 2^{LARGE_LOG2} {dtype} at least {percent} % of copy bandwidth",
+                       (figure, "share"), 0, None, percent, ">=")
+
+
+OP_GOALS = list(op_goals())
 
 # What is promised on any device; the other goals are for a GPU.
 OF_ANY_DEVICE = {"socket_redis", "socket_rate", "idle_cpu", "fault_outage", "fault_queued", "fault_wrong",

@@ -13,9 +13,9 @@ extern "C" {
 #endif
 
 struct gm_peers {
-    int device;      /* index */
-    size_t samples;  /* round trips of the echo; launches are fewer */
-    char text[160];  /* of the failure */
+    int device;     /* index */
+    size_t samples; /* round trips of the echo; launches are fewer */
+    char text[160]; /* of the failure */
 };
 
 /* Each: 0, or -1 and a text. */
@@ -37,6 +37,12 @@ int gm_peers_sums(struct gm_peers *peers, struct gm_figures *figures, unsigned l
 
 /* The copy engine between host and device, both ways, up to 2^log2 bytes. */
 int gm_peers_copies(struct gm_peers *peers, struct gm_figures *figures, unsigned log2, uint64_t budget_ns);
+
+/* ---- peers_ops.cu ---- */
+
+/* The peer of every op of the catalogue that has one, at the sizes up to 2^log2_max. */
+int gm_peers_ops(struct gm_peers *peers, struct gm_figures *figures, unsigned log2_max, uint64_t rotated_bytes,
+                 uint64_t budget_ns);
 
 /* ---- peers_cub.cu ---- */
 
