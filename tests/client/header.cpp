@@ -1,6 +1,7 @@
-// SPDX-License-Identifier: Apache-2.0
-//
-// gridmill.h as C++17: compiled, and every inline function of it used once. One thread.
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * gridmill.h as C++17: compiled, and every inline function of it used once. One thread.
+ */
 #include "gridmill.h"
 
 static_assert(sizeof(gm_job) == 49 * 8, "as in C");
