@@ -21,7 +21,7 @@ static struct gm_fiber own; /* the stack that launches */
 static struct gm_fiber *running;
 static const struct gm_simt_launch *launched;
 static uint64_t random_state;
-static uint32_t idle_rounds, switches;
+static uint32_t idle_rounds, switches, undisturbed;
 static bool failed;
 static char failure[1024];
 
@@ -162,6 +162,10 @@ static void go_to(struct gm_simt_block *b, uint32_t w, uint32_t lane)
     if (++switches > SWITCHES) {
         running = from;
         gm_simt_fail("and the others come to no end");
+    }
+    if (launched->disturb != NULL && undisturbed-- == 0) {
+        undisturbed = gm_simt_random() % 1024u;
+        launched->disturb();
     }
     gm_fiber_switch(from, running);
 }
@@ -421,7 +425,7 @@ bool gm_simt_launch(const struct gm_simt_launch *launch, char *why, size_t size)
     launched = launch;
     random_state = launch->seed * UINT64_C(0x9e3779b97f4a7c15) | 1u;
     gm_simt_budget = 1;
-    idle_rounds = switches = 0;
+    idle_rounds = switches = undisturbed = 0;
     failed = false;
     gridDim.x = launch->blocks;
     for (uint32_t i = 0; i < launch->blocks; i++) {

@@ -31,7 +31,7 @@ uint32_t *shared_words()
 /* Empty text: it ran to its end. */
 const char *run(void (*kernel)(void *), gm_simt_order order, uint32_t blocks = 1, uint64_t seed = 1)
 {
-    const struct gm_simt_launch launch = {blocks, order, seed, kernel, {}};
+    const struct gm_simt_launch launch = {blocks, order, seed, kernel, {}, NULL};
     text[0] = 0;
     memset(seen, 0, sizeof seen);
     word = 0;
