@@ -28,6 +28,7 @@ enum gm_dtype {
 #define GM_NUMBER_TYPES                                                                                     \
     (GM_TYPE(i32) | GM_TYPE(u32) | GM_TYPE(i64) | GM_TYPE(u64) | GM_TYPE(f32) | GM_TYPE(f64))
 #define GM_WORD_TYPES (GM_NUMBER_TYPES | GM_TYPE(u8))
+#define GM_ALL_TYPES  (GM_WORD_TYPES | GM_TYPE(i8) | GM_TYPE(f16) | GM_TYPE(bf16))
 
 #define GM_INDEX_TYPES (GM_TYPE(i32) | GM_TYPE(u32) | GM_TYPE(i64) | GM_TYPE(u64))
 

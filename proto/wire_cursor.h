@@ -90,12 +90,23 @@ int gm_decode_params(struct gm_cursor *cursor, struct gm_wire_request *request, 
 int gm_decode_submit(struct gm_cursor *cursor, struct gm_wire_submit *submit, struct gm_problem *problem);
 
 /* Element types that a number in a message can stand for. A row of ops.def with another type does not compile until
- * gm_scalar_bits and gm_wire_put_scalar know it. */
+ * gm_scalar_bits and gm_wire_put_scalar know it, where an argument or the result is an element. */
 #define GM_SCALAR_TYPES                                                                                     \
     (GM_TYPE(u8) | GM_TYPE(i8) | GM_TYPE(u32) | GM_TYPE(i32) | GM_TYPE(u64) | GM_TYPE(i64) | GM_TYPE(f32) | \
      GM_TYPE(f64))
+enum gm_scalar_args {
+#define ARG(name, type, place, help) GM_SCALAR_ARG_##name = GM_ARG_##type == GM_ARG_ELEMENT,
+#define A(name) GM_SCALAR_ARG_##name
+#define SHAPE(name, inputs, outputs, args, types2, alias, buffer0, buffer1, buffer2) GM_SCALAR_SHAPE_##name = (args) != 0,
+#include "ops.def"
+#undef SHAPE
+#undef A
+#undef ARG
+};
 #define OP(id, name, shape, types, result, work, tile_bytes, tolerance, help)                               \
-    static_assert((GM_##types & ~GM_SCALAR_TYPES) == 0, #name ": a type without a number form on the wire");
+    static_assert((GM_##types & ~GM_SCALAR_TYPES) == 0 ||                                                   \
+                      (GM_SCALAR_SHAPE_##shape == 0 && GM_RESULT_##result != GM_RESULT_SAME),               \
+                  #name ": a type without a number form on the wire");
 #include "ops.def"
 #undef OP
 

@@ -47,7 +47,20 @@ static uint64_t special(uint32_t dtype, uint64_t r, bool with_nans)
         return special_f32[skip + r % (sizeof special_f32 / sizeof *special_f32 - skip)];
     if (dtype == GM_DTYPE_f64)
         return special_f64[skip + r % (sizeof special_f64 / sizeof *special_f64 - skip)];
+    if (gm_dtype_kind(dtype) == 'f') /* the special ones of f32, or all bits: one in 32 or in 256 is no number */
+        return r & 1u ? special_f32[skip + (r >> 8) % (sizeof special_f32 / sizeof *special_f32 - skip)] >> 16 : r >> 8;
     return special_int[r % (sizeof special_int / sizeof *special_int)];
+}
+
+/* f16 or bf16, towards zero; what is too large for f16 becomes anything. */
+static uint64_t bits_of_narrow(uint32_t dtype, double v)
+{
+    const float f = (float)v;
+    uint32_t bits;
+    memcpy(&bits, &f, sizeof bits);
+    if (dtype == GM_DTYPE_bf16)
+        return bits >> 16;
+    return (bits >> 16 & 0x8000u) | (f == 0 ? 0 : ((bits & 0x7fffffffu) - (112u << 23)) >> 13 & 0x7fffu);
 }
 
 static uint64_t bits_of(uint32_t dtype, double v)
@@ -58,6 +71,8 @@ static uint64_t bits_of(uint32_t dtype, double v)
         memcpy(&bits, &f, sizeof f);
     else if (dtype == GM_DTYPE_f64)
         memcpy(&bits, &v, sizeof v);
+    else if (gm_dtype_kind(dtype) == 'f')
+        bits = bits_of_narrow(dtype, v);
     else
         bits = (uint64_t)(int64_t)v;
     return bits;
