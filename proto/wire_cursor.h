@@ -97,7 +97,8 @@ int gm_decode_submit(struct gm_cursor *cursor, struct gm_wire_submit *submit, st
 enum gm_scalar_args {
 #define ARG(name, type, place, help) GM_SCALAR_ARG_##name = GM_ARG_##type == GM_ARG_ELEMENT,
 #define A(name) GM_SCALAR_ARG_##name
-#define SHAPE(name, inputs, outputs, args, types2, alias, buffer0, buffer1, buffer2) GM_SCALAR_SHAPE_##name = (args) != 0,
+#define SHAPE(name, inputs, outputs, args, types2, alias, buffer0, buffer1, buffer2)                        \
+    GM_SCALAR_SHAPE_##name = (args) != 0,
 #include "ops.def"
 #undef SHAPE
 #undef A

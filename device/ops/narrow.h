@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * f16 and bf16 by their bits, for both backends: out of f32, rounded to nearest even, and into it, exactly. Anything
- * wider goes through an f32 that is rounded to odd: with its 24 bits it then decides the narrow one as the number itself
- * would, so nothing is rounded twice. A NaN becomes the quiet one without payload. Pure functions.
+ * f16 and bf16 by their bits, for both backends: out of f32, rounded to nearest even, and into it, exactly. Whatever is
+ * wider goes through an f32 that is rounded to odd: with its 24 bits it then decides the narrow one as the number
+ * itself would, so nothing is rounded twice. A NaN becomes the quiet one without payload. Pure functions.
  */
 #ifndef GM_OPS_NARROW_H
 #define GM_OPS_NARROW_H

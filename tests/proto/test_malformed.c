@@ -211,16 +211,26 @@ static uint32_t kinds_of(const char *key)
         {"client", 1u << GM_ITEM_STR},
         {"kind", 1u << GM_ITEM_STR},
         {"name", 1u << GM_ITEM_STR},
-        {"value", numbers},
-        {"lo", numbers},
-        {"hi", numbers},
-        {"descending", 1u << GM_ITEM_BOOL},
         {"in", 1u << GM_ITEM_ARRAY},
         {"out", 1u << GM_ITEM_ARRAY},
     };
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
         if (strcmp(table[i].key, key) == 0)
             return table[i].kinds;
+    for (uint32_t arg = 0; arg < GM_ARGS; arg++)
+        if (strcmp(gm_arg_name(arg), key) == 0)
+            switch (gm_arg_type(arg)) {
+            case GM_ARG_ELEMENT:
+            case GM_ARG_F64:
+                return numbers;
+            case GM_ARG_FLAG:
+                return 1u << GM_ITEM_BOOL;
+            case GM_ARG_TYPE:
+            case GM_ARG_COMPARE:
+                return 1u << GM_ITEM_STR;
+            default:
+                return 1u << GM_ITEM_UINT;
+            }
     return 1u << GM_ITEM_UINT;
 }
 
