@@ -7,9 +7,9 @@
  *
  * Why nobody waits for ever: a look back waits only for tiles that have said nothing. Tiles are handed out in rising
  * order by that number alone, not by shares' own numbers, which may belong to tickets that nobody has drawn; so every
- * tile below one that looks back was taken by a share that is running. A share has one tile at a time, and between
- * taking it and saying what it comes to it waits for nobody. A share that finds its job aborted takes no tile. Who
- * looks back looks at the abort word too, to leave soon, and has said what its tile comes to by then.
+ * tile below one that looks back was taken by a share that is running. A share takes a tile when it has done with
+ * looking back from the one before, and until it has said what the new one comes to it waits for nobody. Who looks back
+ * looks at the abort word too, to leave soon, and has said what its tile comes to by then.
  */
 #ifndef GM_OPS_LOOK_BACK_CUH
 #define GM_OPS_LOOK_BACK_CUH
@@ -129,11 +129,14 @@ template <class S, class Heads> __device__ __noinline__ void prefix_single(struc
 {
     struct gm_prefix_told *told = gm_run_scratch<struct gm_prefix_told>(GM_PREFIX_TOLD);
     uint64_t *next = (uint64_t *)prefix_said(run->job, run->job->tiles);
+    uint64_t ahead = UINT64_MAX; /* thread 0: the next tile, asked for while this one is written */
     uint32_t turn = 0;
     bool wrong = false;
+    if (threadIdx.x == 0 && run->aborted == 0)
+        ahead = gm_fetch_add_relaxed_u64(next, 1);
     for (;;) {
         if (threadIdx.x == 0)
-            told->tile = gm_load_relaxed_u32(&run->entry->abort) != 0 ? UINT64_MAX : gm_fetch_add_relaxed_u64(next, 1);
+            told->tile = ahead;
         __syncthreads();
         const uint64_t tile = told->tile;
         if (tile >= run->job->tiles)
@@ -147,6 +150,8 @@ template <class S, class Heads> __device__ __noinline__ void prefix_single(struc
         __syncthreads();
         if (told->aborted != 0)
             break;
+        if (threadIdx.x == 0)
+            ahead = gm_fetch_add_relaxed_u64(next, 1);
         prefix_value(told->state, &all.v);
         all.head = 0;
         wrong |= prefix_tile<S, Heads, true, true>(run, tile, &all, &turn);

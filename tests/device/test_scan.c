@@ -277,12 +277,13 @@ static void every_layout_of_segments_is_right(void **state)
                     const uint64_t tile = tile_of(ops[o], numbers[d]), n = 3 * tile + 7;
                     const struct gm_case c = {.op = ops[o],
                                               .dtype = numbers[d],
-                                              .type2 = types2[count++ % 4u],
+                                              .type2 = types2[count % 4u],
                                               .flags = flags,
                                               .n = n,
                                               .pattern = GM_PATTERN_SMALL,
                                               .seed = count,
                                               .value = {layout_segments((enum layout)layout, n)}};
+                    count++;
                     gm_seat_prepare(&f->seat, &c);
                     for (uint64_t j = 0; j <= c.value[0]; j++)
                         put(input(f, 1), j, c.type2, layout_offset((enum layout)layout, j, tile, n));
