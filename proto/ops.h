@@ -114,7 +114,15 @@ enum gm_shape {
 };
 
 enum gm_result_kind { GM_RESULT_NONE, GM_RESULT_SAME, GM_RESULT_WIDE, GM_RESULT_COUNT, GM_RESULT_INDEX };
-enum gm_work { GM_WORK_ONE, GM_WORK_GRID, GM_WORK_REDUCE, GM_WORK_HISTOGRAM, GM_WORK_SORT, GM_WORK_SCAN };
+enum gm_work {
+    GM_WORK_ONE,
+    GM_WORK_GRID,
+    GM_WORK_REDUCE,
+    GM_WORK_HISTOGRAM,
+    GM_WORK_SORT,
+    GM_WORK_SCAN,
+    GM_WORK_SEGMENTED
+};
 enum gm_tolerance { GM_TOLERANCE_EXACT, GM_TOLERANCE_SUM };
 
 enum gm_op {
