@@ -126,7 +126,8 @@ enum gm_work {
     GM_WORK_HISTOGRAM,
     GM_WORK_SORT,
     GM_WORK_SCAN,
-    GM_WORK_SCATTER
+    GM_WORK_SCATTER,
+    GM_WORK_SEGMENTED
 };
 enum gm_tolerance { GM_TOLERANCE_EXACT, GM_TOLERANCE_SUM };
 
