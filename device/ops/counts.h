@@ -61,8 +61,12 @@ static inline double gm_counts_number_64(uint32_t dtype, uint64_t bits)
 #define GM_BYTE_TABLES_MAX 8u
 #define GM_BYTE_TABLES(channels) ((channels) == 3u ? 6u : 8u)
 
+/* A little more than 256, so that no two tables have a value at addresses that are equal in their low 12 bits: a load
+ * behind a store to such an address waits for it. */
+#define GM_BYTE_TABLE (256u + 16u)
+
 struct gm_bytes {
-    uint32_t seen[GM_BYTE_TABLES_MAX][256];
+    uint32_t seen[GM_BYTE_TABLES_MAX][GM_BYTE_TABLE];
     uint64_t since; /* elements since the tables were emptied: they count to 2^32 */
 };
 
