@@ -63,10 +63,10 @@ static inline double gm_counts_number_64(uint32_t dtype, uint64_t bits)
 
 /* A little more than 256, so that no two tables have a value at addresses that are equal in their low 12 bits: a load
  * behind a store to such an address waits for it. */
-#define GM_BYTE_TABLE (256u + 16u)
+#define GM_BYTE_TABLE_SIZE (256u + 16u)
 
 struct gm_bytes {
-    uint32_t seen[GM_BYTE_TABLES][GM_BYTE_TABLE];
+    uint32_t seen[GM_BYTE_TABLES][GM_BYTE_TABLE_SIZE];
     uint64_t since; /* elements since the tables were emptied: they count to 2^32 */
 };
 
