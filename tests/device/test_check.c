@@ -13,6 +13,7 @@
 
 #include "least.h"
 #include "rig.h"
+#include "wire.h"
 
 /* Arenas of the tests: index and generation. */
 enum {
