@@ -225,6 +225,28 @@ static GM_RARE int check_args(const struct gm_request *request, struct gm_checke
     return gm__report_problem(failure, &problem);
 }
 
+/* What rides in messages, together: each buffer alone has been looked at. */
+static GM_RARE int check_carried(const struct gm_request *request, const struct gm_checked *checked,
+                                 struct gm_failure *failure)
+{
+    const struct gm_op_row *const row = checked->row;
+    uint64_t carried = 0;
+
+    for (uint32_t at = 0; at < (uint32_t)row->inputs + row->outputs; at++) {
+        const bool written = at >= row->inputs;
+        const char *const field = written ? out_names[at - row->inputs][0] : in_names[at][0];
+        carried = at == row->inputs ? 0 : carried;
+        if (buffer_at(request, row, at)->arena != NULL)
+            continue;
+        if (checked->bytes[at] > GM_INLINE_BYTES - carried)
+            return gm__report(failure, GM_ESIZE, field, "%s: %" PRIu64 " bytes beside %" PRIu64 " do not ride in a "
+                              "message of at most %u; use an arena", field, checked->bytes[at], carried,
+                              GM_INLINE_BYTES);
+        carried += checked->bytes[at];
+    }
+    return GM_OK;
+}
+
 /* Of the batch, after this; false: there is none of that name. */
 static bool know_op(struct gm_client *client, const char *name, struct gm_batch *batch)
 {
@@ -271,5 +293,7 @@ int gm__check(struct gm_client *client, const struct gm_request *request, struct
         rc = check_one(client, &request->out[0], 0, true, checked, failure);
     if (rc == GM_OK)
         rc = check_one(client, &request->out[1], 1, true, checked, failure);
-    return rc == GM_OK && row->outputs != 0 ? check_overlap(request, checked, failure) : rc;
+    if (rc == GM_OK && row->outputs != 0)
+        rc = check_overlap(request, checked, failure);
+    return rc == GM_OK && !checked->by_lane ? check_carried(request, checked, failure) : rc;
 }

@@ -56,8 +56,11 @@ struct gm_job_inside {
     struct gm_lane *lane; /* that it went by; NULL: the socket */
     uint64_t position;    /* in the lane */
     struct gm_result result; /* wait_ns of a pending job in a lane: when it was submitted */
-    void *out;          /* memory for the inline output, or NULL */
-    uint64_t out_bytes; /* exactly so many */
+    struct gm_inline_out {
+        void *memory;     /* for an output that comes with the answer */
+        uint64_t bytes;   /* exactly so many; 0: it does not */
+        uint32_t element; /* not 0: as many elements of so many bytes as the result says, and bytes at most */
+    } out[GM_OUTPUTS_MAX];
     struct gm_failure failure; /* set when it failed */
 };
 static_assert(sizeof(struct gm_job_inside) <= sizeof(((struct gm_job *)0)->opaque), "the caller's memory holds it");

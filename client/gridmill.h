@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * libgridmill: jobs for gridmilld, over its Unix socket and over lanes. This is the one installed header; it includes
- * nothing but the C library and compiles as C11 and as C++17.
+ * nothing but the C library and compiles as C11 and as C++11.
  *
  * Ways of a job. A lane is memory shared with one device, which reads jobs from it and writes their completions into
  * it: no daemon, no message, no system call. gm_open opens one on each device. The same calls use it by themselves: a
@@ -54,7 +54,7 @@ extern "C" {
 #define GM_NO_DEADLINE UINT64_MAX
 #define GM_DEVICE_ANY  (-1)
 
-/* Data of one job that may ride in its message, each way; more goes through an arena. */
+/* Data of one job that may ride in its message, each way and together; more goes through an arena. */
 #define GM_INLINE_BYTES 1048576u
 /* Jobs of one client that may be pending at once on the socket; more is GM_EBUSY. */
 #define GM_PENDING_JOBS 1024u
@@ -272,8 +272,9 @@ static inline struct gm_buffer gm_in_arena(const struct gm_arena *arena, uint64_
     return buffer;
 }
 
-/* Memory of the caller, at most GM_INLINE_BYTES used. An input is copied by gm_submit; an output is written when the
- * completion is read from the socket, and must stay valid until the job is complete. */
+/* Memory of the caller, at most GM_INLINE_BYTES used, all inputs together and all outputs together. An input is copied
+ * by gm_submit; an output is written when the completion is read from the socket, and must stay valid until the job is
+ * complete. Where the result says how many elements are written, the rest of the memory stays as it is. */
 static inline struct gm_buffer gm_in_memory(const void *data, uint64_t bytes)
 {
     struct gm_buffer buffer;
@@ -376,7 +377,8 @@ struct gm_job {
     uint64_t opaque[48];
 };
 
-/* What a completed job says. The result is of type dtype: GM_NO_ELEMENT when the op has none. */
+/* What a completed job says. The result is of type dtype: GM_NO_ELEMENT when the op has none. Of f16 and bf16 it is the
+ * bits, in the low half of u32, and in u64 too: C has no such types. */
 struct gm_result {
     uint32_t dtype;
     uint32_t device; /* that ran it */

@@ -26,13 +26,25 @@ void gm__job_fail(struct gm_client *client, struct gm_job_inside *job, int statu
     gm__job_finish(client, job, status);
 }
 
+/* Bytes that an output must have; more than there is room for when the result is none of this job's. */
+static uint64_t out_bytes(const struct gm_inline_out *out, uint64_t result)
+{
+    if (out->element == 0)
+        return out->bytes;
+    return result <= out->bytes / out->element ? result * out->element : UINT64_MAX;
+}
+
 static int take_done(struct gm_job_inside *job, const struct gm_wire_done *done)
 {
-    if (done->out_bytes != job->out_bytes)
-        return gm__report(&job->failure, GM_EPROTO, "out", "the reply carries %" PRIu64 " bytes instead of %" PRIu64,
-                          done->out_bytes, job->out_bytes);
-    if (done->out_bytes > 0)
-        memcpy(job->out, done->out, done->out_bytes);
+    for (uint32_t i = 0; i < GM_OUTPUTS_MAX; i++) {
+        const uint64_t bytes = out_bytes(&job->out[i], done->result);
+        if (done->out[i].size != bytes)
+            return gm__report(&job->failure, GM_EPROTO, "out",
+                              "the reply carries %" PRIu64 " bytes instead of %" PRIu64, done->out[i].size, bytes);
+    }
+    for (uint32_t i = 0; i < GM_OUTPUTS_MAX; i++)
+        if (done->out[i].size > 0)
+            memcpy(job->out[i].memory, done->out[i].bytes, done->out[i].size);
     job->result.dtype = done->result_dtype < GM_DTYPE_COUNT ? done->result_dtype : GM_NO_ELEMENT;
     job->result.device = done->device;
     job->result.value.u64 = done->result;

@@ -48,15 +48,21 @@ static size_t inline_bytes(const struct gm_wire_submit *submit)
 static void begin_job(struct gm_client *client, struct gm_job_inside *job, const struct gm_request *request,
                       const struct gm_wire_submit *submit)
 {
-    const uint32_t first_output = gm_op_row(submit->op).inputs;
-    const bool has_inline_output =
-        submit->buffers > first_output && submit->buffer[first_output].place == GM_PLACE_INLINE;
+    const struct gm_op_row *const row = &client->op_row[submit->op];
 
     job->client = client;
     job->lane = NULL;
-    /* The caller gave us this memory to write: the const is there because inputs share the struct. */
-    job->out = has_inline_output ? (void *)(uintptr_t)request->out[0].data : NULL;
-    job->out_bytes = has_inline_output ? submit->buffer[first_output].size : 0;
+    for (uint32_t i = 0; i < GM_OUTPUTS_MAX; i++) {
+        const uint32_t at = row->inputs + i;
+        job->out[i] = (struct gm_inline_out){.memory = NULL};
+        if (at >= submit->buffers || submit->buffer[at].place != GM_PLACE_INLINE)
+            continue;
+        /* The caller gave us this memory to write: the const is there because inputs share the struct. */
+        job->out[i].memory = (void *)(uintptr_t)request->out[i].data;
+        job->out[i].bytes = submit->buffer[at].size;
+        if (gm_buffer_extent(row->buffer[at]) == GM_EXTENT_RESULT)
+            job->out[i].element = gm_buffer_element(row, at, &submit->args);
+    }
     job->result.dtype = GM_NO_ELEMENT;
 }
 

@@ -69,17 +69,32 @@ void gm_job_accept(struct gm_daemon *d, struct gm_job *job)
     gm_enqueue_push(v, job);
 }
 
+/* What of an inline output the job has written. */
+static uint64_t gm_job_out_bytes(const struct gm_job_out *out, uint64_t result)
+{
+    if (out->element == 0 || result > out->bytes / out->element)
+        return out->bytes;
+    return result * out->element;
+}
+
 static void gm_job_reply_done(struct gm_job *job, uint64_t result, uint64_t wait_ns, uint64_t run_ns)
 {
     struct gm_wire_out out;
-    const struct gm_wire_done done = {.result_dtype = job->result_dtype,
-                                      .result = result,
-                                      .device = job->device->index,
-                                      .wait_ns = wait_ns,
-                                      .run_ns = run_ns,
-                                      .out = job->has_out ? job->device->staging_bytes + job->out_offset : NULL,
-                                      .out_bytes = job->out_bytes};
-    if (!gm_conn_reserve(&job->session->conn, GM_REPLY_SMALL + job->out_bytes, &out))
+    struct gm_wire_done done = {.result_dtype = job->result_dtype,
+                                .result = result,
+                                .device = job->device->index,
+                                .wait_ns = wait_ns,
+                                .run_ns = run_ns,
+                                .outputs = job->outputs};
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < job->outputs; i++) {
+        if (!job->out[i].is_inline)
+            continue;
+        done.out[i].bytes = job->device->staging_bytes + job->out[i].offset;
+        done.out[i].size = gm_job_out_bytes(&job->out[i], result);
+        bytes += done.out[i].size;
+    }
+    if (!gm_conn_reserve(&job->session->conn, GM_REPLY_SMALL + bytes, &out))
         return;
     const int status = gm_wire_encode_done(&out, job->id, &done);
     assert(status == GM_OK); /* reserved for the largest there is */

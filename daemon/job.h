@@ -39,8 +39,12 @@ struct gm_job {
     uint64_t accepted_ns;
     struct gm_arena *arena[GM_BUFFERS_MAX]; /* pinned */
     uint32_t staging;                       /* GM_STAGING_NONE: nothing staged */
-    uint32_t out_offset, out_bytes;         /* inline output, in the staging arena */
-    bool has_out;
+    uint32_t outputs;                       /* of the op, when any is inline; else 0 */
+    struct gm_job_out {
+        bool is_inline;
+        uint32_t offset, bytes; /* in the staging arena */
+        uint32_t element;       /* 0: all of it comes back; else bytes of an element: as many as the result says */
+    } out[GM_OUTPUTS_MAX];
     uint64_t staged; /* bytes charged */
     uint32_t words[GM_DESC_WORDS];
 };

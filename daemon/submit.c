@@ -136,6 +136,17 @@ static int gm_plan_device(struct gm_plan *p, struct gm_device **chosen)
     return gm_problem_set(p->problem, GM_EDEVICELOST, "device", "the device is out of service");
 }
 
+/* An inline output begins as zeros: the arena held the data of other clients, and a job need not write all of it. */
+static void gm_plan_stage_output(const struct gm_plan *p, struct gm_job *job, uint32_t i, uint32_t place)
+{
+    struct gm_job_out *out = &job->out[i - p->row.inputs];
+    const bool counted = gm_buffer_extent(p->row.buffer[i]) == GM_EXTENT_RESULT;
+    *out = (struct gm_job_out){.is_inline = true, .offset = place, .bytes = (uint32_t)p->bytes[i]};
+    out->element = counted ? gm_buffer_element(&p->row, i, &p->submit->args) : 0;
+    job->outputs = p->row.outputs;
+    memset(job->device->staging_bytes + place, 0, out->bytes);
+}
+
 /* Inline data goes into one block: inputs, then outputs, each at a multiple of 64. */
 static int gm_plan_stage(struct gm_plan *p, struct gm_job *job)
 {
@@ -166,7 +177,7 @@ static int gm_plan_stage(struct gm_plan *p, struct gm_job *job)
         if (i < p->row.inputs && p->bytes[i] != 0)
             memcpy(v->staging_bytes + place, s->buffer[i].bytes, p->bytes[i]);
         if (i >= p->row.inputs)
-            job->has_out = true, job->out_offset = place, job->out_bytes = (uint32_t)p->bytes[i];
+            gm_plan_stage_output(p, job, i, place);
         job->words[gm_buffer_word(i)] = gm_handle(0, 1);
         gm_desc_put64(job->words, gm_buffer_word(i) + 1u, place);
         at += (uint32_t)((p->bytes[i] + 63u) & ~UINT64_C(63));

@@ -100,6 +100,12 @@ GM_HD bool gm_args_unused(const struct gm_op_row *row, const struct gm_args *a)
 
 GM_HD bool gm_args_takes(const struct gm_op_row *row, enum gm_arg arg) { return row->args >> arg & 1u; }
 
+/* Comparisons with two operands. */
+GM_HD bool gm_compare_takes_high(uint32_t compare)
+{
+    return compare == GM_COMPARE_between || compare == GM_COMPARE_outside;
+}
+
 /* Bounds of bins: lo and hi, or lo_y and hi_y. How many of the complaints from GM_COMPLAINT_LO on it is, or -1. */
 GM_HD int gm_args_range(double lo, double hi)
 {
@@ -148,7 +154,7 @@ GM_HD enum gm_complaint gm_args_named(const struct gm_op_row *row, const struct 
     if (gm_args_takes(row, GM_A_compare)) {
         if (a->count >= GM_COMPARE_COUNT)
             return GM_COMPLAINT_COMPARE;
-        if (a->value[1] != 0 && a->count != GM_COMPARE_between && a->count != GM_COMPARE_outside)
+        if (a->value[1] != 0 && !gm_compare_takes_high(a->count))
             return GM_COMPLAINT_HIGH;
     }
     if (gm_args_takes(row, GM_A_length) && a->value[0] > GM_ELEMENTS_MAX)
@@ -167,10 +173,11 @@ GM_HD enum gm_complaint gm_args_check(const struct gm_op_row *row, const struct 
         return GM_COMPLAINT_DTYPE;
     if (a->n > GM_ELEMENTS_MAX)
         return GM_COMPLAINT_N;
-    if (a->flags & ~gm_args_flags(row))
-        return a->flags & ~(uint32_t)GM_FLAGS_KNOWN                            ? GM_COMPLAINT_FLAGS
-               : a->flags & ~gm_args_flags(row) & (uint32_t)GM_FLAG_DESCENDING ? GM_COMPLAINT_DESCENDING
-                                                                               : GM_COMPLAINT_EXCLUSIVE;
+    const uint32_t flags = a->flags & ~gm_args_flags(row);
+    if (flags != 0)
+        return flags & ~(uint32_t)(GM_FLAG_DESCENDING | GM_FLAG_EXCLUSIVE) ? GM_COMPLAINT_FLAGS
+               : flags & (uint32_t)GM_FLAG_DESCENDING                      ? GM_COMPLAINT_DESCENDING
+                                                                           : GM_COMPLAINT_EXCLUSIVE;
     if (!gm_args_unused(row, a))
         return GM_COMPLAINT_UNUSED;
     if (row->work == GM_WORK_REDUCE && (row->result == GM_RESULT_SAME || row->result == GM_RESULT_INDEX) && a->n == 0)

@@ -39,6 +39,19 @@ GM_HD void gm_store_release_u32(uint32_t *p, uint32_t v) { __atomic_store_n(p, v
 GM_HD void gm_store_release_u64(uint64_t *p, uint64_t v) { __atomic_store_n(p, v, __ATOMIC_RELEASE); }
 GM_HD uint64_t gm_fetch_add_relaxed_u64(uint64_t *p, uint64_t v) { return __atomic_fetch_add(p, v, __ATOMIC_RELAXED); }
 GM_HD uint64_t gm_fetch_add_acq_rel_u64(uint64_t *p, uint64_t v) { return __atomic_fetch_add(p, v, __ATOMIC_ACQ_REL); }
+/* The word becomes v unless it is more. Each round somebody else has raised it. */
+GM_HD void gm_max_relaxed_u32(uint32_t *p, uint32_t v)
+{
+    uint32_t held = gm_load_relaxed_u32(p);
+    while (held < v && !__atomic_compare_exchange_n(p, &held, v, 1, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+    }
+}
+GM_HD void gm_max_relaxed_u64(uint64_t *p, uint64_t v)
+{
+    uint64_t held = gm_load_relaxed_u64(p);
+    while (held < v && !__atomic_compare_exchange_n(p, &held, v, 1, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+    }
+}
 
 GM_HD uint32_t gm_load_relaxed_sys_u32(const uint32_t *p) { return gm_load_relaxed_u32(p); }
 GM_HD uint64_t gm_load_relaxed_sys_u64(const uint64_t *p) { return gm_load_relaxed_u64(p); }

@@ -37,6 +37,11 @@ GM_STORE(gm_store_release_u32, uint32_t, "r", "st.release.gpu.global.u32")
 GM_STORE(gm_store_release_u64, uint64_t, "l", "st.release.gpu.global.u64")
 GM_ADD(gm_fetch_add_relaxed_u64, uint64_t, "l", "atom.relaxed.gpu.global.add.u64")
 GM_ADD(gm_fetch_add_acq_rel_u64, uint64_t, "l", "atom.acq_rel.gpu.global.add.u64")
+static __device__ __forceinline__ void gm_max_relaxed_u32(uint32_t *p, uint32_t v) { (void)atomicMax(p, v); }
+static __device__ __forceinline__ void gm_max_relaxed_u64(uint64_t *p, uint64_t v)
+{
+    (void)atomicMax((unsigned long long *)p, (unsigned long long)v);
+}
 
 GM_LOAD(gm_load_relaxed_sys_u32, uint32_t, "r", "ld.relaxed.sys.global.u32")
 GM_LOAD(gm_load_relaxed_sys_u64, uint64_t, "l", "ld.relaxed.sys.global.u64")

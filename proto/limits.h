@@ -53,6 +53,7 @@
 #define GM_ARENA_BYTES_MAX (UINT64_C(1) << 40)
 #define GM_ELEMENTS_MAX    (UINT64_C(1) << 40)
 #define GM_BUFFERS_MAX     3u /* buffers of one job */
+#define GM_OUTPUTS_MAX     2u /* of these, outputs */
 #define GM_HIST_BINS_MAX   65536u /* bins of all channels, or of both dimensions, together */
 #define GM_CHANNELS_MAX    4u
 #define GM_ARENAS_PER_SESSION_MAX 256u

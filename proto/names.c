@@ -179,6 +179,79 @@ const char *gm_arg_help(uint32_t arg)
     }
 }
 
+bool gm_arg_is_optional(uint32_t arg)
+{
+    return gm_arg_type(arg) == GM_ARG_FLAG || arg == GM_A_high;
+}
+
+const char *gm_arg_type_name(uint32_t arg)
+{
+    switch (gm_arg_type(arg)) {
+    case GM_ARG_ELEMENT:
+        return "number, of dtype";
+    case GM_ARG_F64:
+        return "number";
+    case GM_ARG_COUNT:
+    case GM_ARG_SIZE:
+        return "uint";
+    case GM_ARG_FLAG:
+        return "bool";
+    case GM_ARG_TYPE:
+        return "str, an element type";
+    case GM_ARG_COMPARE:
+        return "str, a comparison";
+    default:
+        return NULL;
+    }
+}
+
+const char *gm_result_kind_name(uint32_t kind)
+{
+    static const char *const names[] = {[GM_RESULT_NONE] = "none",   [GM_RESULT_SAME] = "same",
+                                        [GM_RESULT_WIDE] = "wide",   [GM_RESULT_COUNT] = "count",
+                                        [GM_RESULT_INDEX] = "index"};
+    return kind < sizeof names / sizeof *names ? names[kind] : NULL;
+}
+
+const char *gm_buffer_extent_name(const struct gm_op_row *row, uint32_t i)
+{
+    switch (gm_buffer_extent(row->buffer[i])) {
+    case GM_EXTENT_N:
+        return "n";
+    case GM_EXTENT_RESULT:
+        return "n, of which the result says how many were written";
+    case GM_EXTENT_COUNT:
+        return "bins";
+    case GM_EXTENT_COUNT1:
+        return "bins + 1";
+    case GM_EXTENT_CELLS:
+        return gm_args_takes(row, GM_A_channels) ? "bins * channels" : "bins * bins_y";
+    case GM_EXTENT_PIXELS:
+        return "n * channels";
+    case GM_EXTENT_LENGTH:
+        return gm_args_takes(row, GM_A_length) ? "length" : "segments";
+    case GM_EXTENT_LENGTH1:
+        return "segments + 1";
+    case GM_EXTENT_FIVE:
+        return "5";
+    default:
+        return NULL;
+    }
+}
+
+const char *gm_buffer_content_name(const struct gm_op_row *row, uint32_t i)
+{
+    static const char *const names[] = {[GM_CONTENT_T] = "dtype",
+                                        [GM_CONTENT_EDGES] = "dtype, rising",
+                                        [GM_CONTENT_WEIGHTS] = "dtype: center, west, east, north, south",
+                                        [GM_CONTENT_U64] = "u64",
+                                        [GM_CONTENT_TO] = "to",
+                                        [GM_CONTENT_INDEX] = "index, below length",
+                                        [GM_CONTENT_OFFSETS] = "index, not falling, from 0 to n"};
+    const uint32_t content = gm_buffer_content(row->buffer[i]);
+    return content < sizeof names / sizeof *names ? names[content] : NULL;
+}
+
 const char *gm_compare_name(uint32_t compare)
 {
     switch (compare) {

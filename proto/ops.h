@@ -27,7 +27,12 @@ enum gm_dtype {
 #define GM_NO_TYPES 0u
 #define GM_NUMBER_TYPES                                                                                     \
     (GM_TYPE(i32) | GM_TYPE(u32) | GM_TYPE(i64) | GM_TYPE(u64) | GM_TYPE(f32) | GM_TYPE(f64))
-#define GM_WORD_TYPES (GM_NUMBER_TYPES | GM_TYPE(u8))
+#define GM_WORD_TYPES  (GM_NUMBER_TYPES | GM_TYPE(u8))
+#define GM_HALF_TYPES  (GM_TYPE(f16) | GM_TYPE(bf16))
+#define GM_REAL_TYPES  (GM_NUMBER_TYPES | GM_HALF_TYPES)
+#define GM_ANY_TYPES   (GM_WORD_TYPES | GM_HALF_TYPES)
+#define GM_FLOAT_TYPES (GM_HALF_TYPES | GM_TYPE(f32) | GM_TYPE(f64))
+#define GM_DOT_TYPES   (GM_TYPE(i32) | GM_TYPE(u32) | GM_FLOAT_TYPES)
 
 #define GM_INDEX_TYPES (GM_TYPE(i32) | GM_TYPE(u32) | GM_TYPE(i64) | GM_TYPE(u64))
 
@@ -107,9 +112,21 @@ enum gm_shape {
 #undef SHAPE
     GM_SHAPE_COUNT
 };
+#define SHAPE(name, inputs, outputs, args, types2, alias, buffer0, buffer1, buffer2)                        \
+    static_assert((inputs) + (outputs) <= GM_BUFFERS_MAX && (outputs) <= GM_OUTPUTS_MAX, #name ": too many buffers");
+#include "ops.def"
+#undef SHAPE
 
 enum gm_result_kind { GM_RESULT_NONE, GM_RESULT_SAME, GM_RESULT_WIDE, GM_RESULT_COUNT, GM_RESULT_INDEX };
-enum gm_work { GM_WORK_ONE, GM_WORK_GRID, GM_WORK_REDUCE, GM_WORK_HISTOGRAM, GM_WORK_SORT, GM_WORK_SCAN };
+enum gm_work {
+    GM_WORK_ONE,
+    GM_WORK_GRID,
+    GM_WORK_REDUCE,
+    GM_WORK_HISTOGRAM,
+    GM_WORK_SORT,
+    GM_WORK_SCAN,
+    GM_WORK_SCATTER
+};
 enum gm_tolerance { GM_TOLERANCE_EXACT, GM_TOLERANCE_SUM };
 
 enum gm_op {

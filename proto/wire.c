@@ -174,13 +174,38 @@ static int decode_result(const struct gm_map *map, struct gm_wire_done *done, st
     return GM_OK;
 }
 
+/* A bin, or an array of what is bin or nil. */
+static int decode_outputs(const struct gm_map *map, uint32_t key, struct gm_wire_done *done, struct gm_problem *problem)
+{
+    struct gm_cursor c = map->values[key];
+    struct gm_item item;
+    if (!gm_cursor_next(&c, &item))
+        return gm_map_problem(map, key, GM_EPROTO, "is cut", problem);
+    done->outputs = 1;
+    if (item.type == GM_ITEM_ARRAY) {
+        if (item.u == 0 || item.u > GM_OUTPUTS_MAX)
+            return gm_map_problem(map, key, GM_EPROTO, "has as many buffers as no op has", problem);
+        done->outputs = (uint32_t)item.u;
+    } else if (item.type == GM_ITEM_BIN) {
+        c = map->values[key];
+    } else {
+        return gm_map_problem(map, key, GM_EPROTO, "must be binary data, or an array", problem);
+    }
+    for (uint32_t i = 0; i < done->outputs; i++) {
+        if (!gm_cursor_next(&c, &item) || (item.type != GM_ITEM_BIN && item.type != GM_ITEM_NIL))
+            return gm_map_problem(map, key, GM_EPROTO, "must hold binary data, or nil", problem);
+        if (item.type == GM_ITEM_BIN)
+            done->out[i] = (struct gm_wire_output){item.bytes, item.u};
+    }
+    return GM_OK;
+}
+
 int gm_wire_decode_done(const struct gm_wire_response *response, struct gm_wire_done *done, struct gm_problem *problem)
 {
     enum { RESULT, DTYPE, DEVICE, WAIT, RUN, OUT, KEYS };
     static const char *const names[KEYS] = {"result", "dtype", "device", "wait_ns", "run_ns", "out"};
     struct gm_cursor values[KEYS], c = {response->result, response->result + response->result_bytes};
     struct gm_map map = {names, KEYS, false, "", values};
-    struct gm_item item;
 
     memset(done, 0, sizeof *done);
     memset(problem, 0, sizeof *problem);
@@ -193,12 +218,7 @@ int gm_wire_decode_done(const struct gm_wire_response *response, struct gm_wire_
         rc = gm_map_u64(&map, RUN, &done->run_ns, problem);
     if (rc == GM_OK)
         rc = decode_result(&map, done, problem);
-    if (rc != GM_OK || !gm_map_has(&map, OUT))
-        return rc;
-    rc = gm_map_item(&map, OUT, GM_ITEM_BIN, &item, problem);
-    if (rc == GM_OK)
-        done->out = item.bytes, done->out_bytes = item.u;
-    return rc;
+    return rc == GM_OK && gm_map_has(&map, OUT) ? decode_outputs(&map, OUT, done, problem) : rc;
 }
 
 static int read_result(const struct gm_wire_response *response, struct gm_map *map, struct gm_problem *problem)

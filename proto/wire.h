@@ -123,8 +123,11 @@ struct gm_wire_done {
     uint64_t result;       /* bits of that type, zero-extended */
     uint32_t device;
     uint64_t wait_ns, run_ns; /* accepted to started; started to complete */
-    const uint8_t *out;       /* inline output, inside the decoded frame; NULL: none */
-    uint64_t out_bytes;
+    uint32_t outputs;         /* of the op, when any of them is inline; else 0 */
+    struct gm_wire_output {
+        const uint8_t *bytes; /* inside the decoded frame; NULL: it lies in an arena */
+        uint64_t size;
+    } out[GM_OUTPUTS_MAX];
 };
 
 struct gm_wire_response {
@@ -187,7 +190,8 @@ void gm_wire_put_f64(struct gm_wire_out *out, double v);
 void gm_wire_put_bool(struct gm_wire_out *out, bool v);
 void gm_wire_put_nil(struct gm_wire_out *out);
 void gm_wire_put_bin(struct gm_wire_out *out, const void *bytes, size_t size);
-/* A scalar given as element bits: integer or float by its type (f32 and f64 keep their width). */
+/* A scalar given as element bits: integer or float by its type (f32 and f64 keep their width, f16 and bf16 go as
+ * f32). */
 void gm_wire_put_scalar(struct gm_wire_out *out, uint32_t dtype, uint64_t bits);
 
 /* Frames. begin leaves room for the length and returns the frame's start; end fills the length in and returns 0, or
@@ -220,9 +224,15 @@ const char *gm_arg_name(uint32_t arg);
 uint32_t gm_arg_type(uint32_t arg);
 uint32_t gm_arg_place(uint32_t arg);
 const char *gm_arg_help(uint32_t arg);
+bool gm_arg_is_optional(uint32_t arg); /* may be left out, and is zero then */
 const char *gm_compare_name(uint32_t compare); /* NULL for none */
 int gm_compare_by_name(const char *name, size_t size); /* -1: none */
 /* The name of a buffer in errors: "in[0]", "out[1]" of an op; and with the name of a member behind it. */
+const char *gm_arg_type_name(uint32_t arg); /* what it is in messages */
+const char *gm_result_kind_name(uint32_t kind);
+/* How many elements a buffer has, and what they are, in words of this row's arguments. */
+const char *gm_buffer_extent_name(const struct gm_op_row *row, uint32_t i);
+const char *gm_buffer_content_name(const struct gm_op_row *row, uint32_t i);
 void gm_buffer_name(const struct gm_op_row *row, uint32_t i, const char *member, char name[GM_FIELD_BYTES_MAX]);
 
 /* Fills a problem: printf form. Returns code. */

@@ -92,8 +92,8 @@ int gm_decode_submit(struct gm_cursor *cursor, struct gm_wire_submit *submit, st
 /* Element types that a number in a message can stand for. A row of ops.def with another type does not compile until
  * gm_scalar_bits and gm_wire_put_scalar know it. */
 #define GM_SCALAR_TYPES                                                                                     \
-    (GM_TYPE(u8) | GM_TYPE(i8) | GM_TYPE(u32) | GM_TYPE(i32) | GM_TYPE(u64) | GM_TYPE(i64) | GM_TYPE(f32) | \
-     GM_TYPE(f64))
+    (GM_TYPE(u8) | GM_TYPE(i8) | GM_TYPE(u32) | GM_TYPE(i32) | GM_TYPE(u64) | GM_TYPE(i64) | GM_TYPE(f16) | \
+     GM_TYPE(bf16) | GM_TYPE(f32) | GM_TYPE(f64))
 #define OP(id, name, shape, types, result, work, tile_bytes, tolerance, help)                               \
     static_assert((GM_##types & ~GM_SCALAR_TYPES) == 0, #name ": a type without a number form on the wire");
 #include "ops.def"

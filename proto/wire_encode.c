@@ -86,16 +86,34 @@ void gm_wire_put_bin(struct gm_wire_out *out, const void *bytes, size_t size)
     msgpack_pack_bin_with_body(&pk, bytes, size);
 }
 
+/* f16 or bf16 as f32: exact, payloads of NaNs included. */
+static uint32_t half_as_f32(uint32_t dtype, uint32_t bits)
+{
+    const uint32_t sign = (bits & 0x8000u) << 16, rest = bits & 0x7fffu;
+    uint32_t narrow;
+    float f;
+    if (dtype == GM_DTYPE_bf16)
+        return sign | rest << 16;
+    if (rest >= 0x7c00u)
+        return sign | 0x7f800000u | (rest & 0x3ffu) << 13;
+    if (rest >= 0x400u)
+        return sign | ((rest << 13) + (112u << 23)); /* by as much do the two biases differ */
+    f = (float)rest * 0x1p-24f;
+    memcpy(&narrow, &f, sizeof narrow);
+    return sign | narrow;
+}
+
 void gm_wire_put_scalar(struct gm_wire_out *out, uint32_t dtype, uint64_t bits)
 {
     const uint32_t unused = 64 - 8 * gm_dtype_bytes(dtype); /* high bits that the element does not have */
     msgpack_packer pk = packer(out);
-    const uint32_t narrow = (uint32_t)bits;
+    const bool half = dtype == GM_DTYPE_f16 || dtype == GM_DTYPE_bf16;
+    const uint32_t narrow = half ? half_as_f32(dtype, (uint32_t)bits) : (uint32_t)bits;
     float f;
     double d;
 
     assert(dtype < GM_DTYPE_COUNT && (GM_SCALAR_TYPES >> dtype & 1u) != 0);
-    if (dtype == GM_DTYPE_f32) {
+    if (dtype == GM_DTYPE_f32 || half) {
         memcpy(&f, &narrow, sizeof f);
         msgpack_pack_float(&pk, f);
     } else if (dtype == GM_DTYPE_f64) {
@@ -168,7 +186,7 @@ static void put_buffer(struct gm_wire_out *out, const struct gm_wire_buffer *buf
 static bool is_set(uint32_t arg, const struct gm_args *args)
 {
     if (arg == GM_A_high)
-        return args->count == GM_COMPARE_between || args->count == GM_COMPARE_outside;
+        return gm_compare_takes_high(args->count);
     return gm_arg_type(arg) != GM_ARG_FLAG || (args->flags & gm_place_flag(gm_arg_place(arg))) != 0;
 }
 
@@ -389,9 +407,21 @@ size_t gm_wire_begin_result(struct gm_wire_out *out, uint32_t id)
     return start;
 }
 
+/* One output is a bin; of several, each is a bin, or nil when it lies in an arena. */
+static void put_outputs(struct gm_wire_out *out, const struct gm_wire_done *done)
+{
+    if (done->outputs > 1)
+        gm_wire_put_array(out, done->outputs);
+    for (uint32_t i = 0; i < done->outputs; i++)
+        if (done->out[i].bytes != NULL)
+            gm_wire_put_bin(out, done->out[i].bytes, done->out[i].size);
+        else
+            gm_wire_put_nil(out);
+}
+
 int gm_wire_encode_done(struct gm_wire_out *out, uint32_t id, const struct gm_wire_done *done)
 {
-    const bool has_result = done->result_dtype < GM_DTYPE_COUNT, has_out = done->out != NULL;
+    const bool has_result = done->result_dtype < GM_DTYPE_COUNT, has_out = done->outputs != 0;
     const size_t start = gm_wire_begin_result(out, id);
     gm_wire_put_map(out, 3u + 2u * has_result + has_out);
     if (has_result) {
@@ -404,7 +434,7 @@ int gm_wire_encode_done(struct gm_wire_out *out, uint32_t id, const struct gm_wi
     put_key_u64(out, "run_ns", done->run_ns);
     if (has_out) {
         gm_wire_put_str(out, "out");
-        gm_wire_put_bin(out, done->out, done->out_bytes);
+        put_outputs(out, done);
     }
     return gm_wire_end(out, start);
 }

@@ -248,6 +248,55 @@ static bool f64_bits(const struct gm_item *item, uint64_t *bits)
     return true;
 }
 
+/* 2 to an exponent that a normal f64 has. */
+static double power_of_2(int exponent)
+{
+    const uint64_t bits = (uint64_t)(exponent + 1023) << 52;
+    double v;
+    memcpy(&v, &bits, sizeof v);
+    return v;
+}
+
+/* A number that is no NaN, for a type of 16 bits of which so many are the fraction, and the others but the sign the
+ * exponent: rounded once, to even. False for what becomes infinite. */
+static bool half_round(double v, int fraction, uint32_t infinity, uint32_t *rest)
+{
+    const int bias = (1 << (14 - fraction)) - 1;
+    uint64_t wide;
+    memcpy(&wide, &v, sizeof wide);
+    const int exponent = (int)(wide >> 52 & 2047u) - 1023;
+    const int first = exponent < 1 - bias ? 1 - bias : exponent; /* what the first bit of the fraction is a half of */
+    *rest = infinity;
+    if (first > bias)
+        return isinf(v);
+    const double units = fabs(v) * power_of_2(fraction - first);
+    *rest = ((uint32_t)(first + bias - 1) << fraction) + (uint32_t)(units + 0x1p52 - 0x1p52);
+    return *rest < infinity;
+}
+
+static bool half_bits(const struct gm_item *item, int fraction, uint64_t *bits)
+{
+    const uint32_t infinity = 0x7fffu >> fraction << fraction;
+    const bool negative = item->type == GM_ITEM_INT;
+    const uint64_t u = negative ? UINT64_C(0) - item->u : item->u, payload = item->type == GM_ITEM_F32 ? u << 29 : u;
+    double v = 0;
+    uint32_t rest;
+    if (!gm_scalar_f64(item, &v))
+        return false;
+    if (isnan(v)) { /* with the highest bits of the payload */
+        rest = (uint32_t)(payload >> (52 - fraction)) & ((1u << fraction) - 1u);
+        rest = infinity | (rest != 0 ? rest : 1u << (fraction - 1));
+    } else {
+        /* What f64 loses of an integer keeps it odd, so that it does not look like a half. */
+        if ((negative || item->type == GM_ITEM_UINT) && u >> 53 != 0)
+            v = copysign((double)((u & ~UINT64_C(0x7ff)) | ((u & 0x7ffu) != 0 ? 0x800u : 0)), v);
+        if (!half_round(v, fraction, infinity, &rest))
+            return false;
+    }
+    *bits = (signbit(v) ? 0x8000u : 0) | rest;
+    return true;
+}
+
 bool gm_scalar_bits(const struct gm_item *item, uint32_t dtype, uint64_t *bits)
 {
     if (dtype >= GM_DTYPE_COUNT || (GM_SCALAR_TYPES >> dtype & 1u) == 0)
@@ -256,5 +305,7 @@ bool gm_scalar_bits(const struct gm_item *item, uint32_t dtype, uint64_t *bits)
         return f32_bits(item, bits);
     if (dtype == GM_DTYPE_f64)
         return f64_bits(item, bits);
+    if (dtype == GM_DTYPE_f16 || dtype == GM_DTYPE_bf16)
+        return half_bits(item, dtype == GM_DTYPE_f16 ? 10 : 7, bits);
     return integer_bits(item, dtype, bits);
 }

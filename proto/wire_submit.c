@@ -57,11 +57,10 @@ static uint64_t keys_of(const struct gm_op_row *row)
     return keys;
 }
 
-/* Those that may be left out: then they are zero. */
+/* Those that may be left out. */
 static bool is_optional(uint32_t key)
 {
-    return key == KEY_device || key == KEY_ARGS + GM_A_high ||
-           (key >= KEY_ARGS && gm_arg_type(key - KEY_ARGS) == GM_ARG_FLAG);
+    return key == KEY_device || (key >= KEY_ARGS && gm_arg_is_optional(key - KEY_ARGS));
 }
 
 static int decode_op(const struct gm_map *map, uint32_t *op, struct gm_problem *problem)
@@ -209,6 +208,9 @@ static int decode_args(const struct gm_map *map, const struct gm_op_row *row, st
     for (uint32_t arg = 0; arg < GM_ARGS && rc == GM_OK; arg++)
         if (gm_map_has(map, KEY_ARGS + arg))
             rc = decode_arg(map, arg, row, submit, problem);
+    if (rc == GM_OK && gm_map_has(map, KEY_ARGS + GM_A_compare) && gm_compare_takes_high(submit->args.count) &&
+        !gm_map_has(map, KEY_ARGS + GM_A_high))
+        return gm_problem_set(problem, GM_EINVAL, "high", "%s needs high", gm_compare_name(submit->args.count));
     const enum gm_complaint complaint = rc == GM_OK ? gm_args_check(row, &submit->args) : GM_COMPLAINT_NONE;
     /* That there is nothing to reduce is the job's failure, as for every other client. */
     if (complaint != GM_COMPLAINT_NONE && complaint != GM_COMPLAINT_EMPTY)
@@ -244,8 +246,9 @@ static int decode_place(struct gm_cursor *c, const struct need *need, struct gm_
     return GM_OK;
 }
 
-static int decode_buffer(struct gm_cursor *c, const struct need *need, bool is_input, struct gm_wire_buffer *buffer,
-                         struct gm_problem *problem)
+/* carried: bytes of the buffers before it that ride in the same message. */
+static int decode_buffer(struct gm_cursor *c, const struct need *need, bool is_input, uint64_t carried,
+                         struct gm_wire_buffer *buffer, struct gm_problem *problem)
 {
     struct gm_cursor value = *c;
     struct gm_item item;
@@ -264,6 +267,10 @@ static int decode_buffer(struct gm_cursor *c, const struct need *need, bool is_i
     if (need->bytes > GM_INLINE_BYTES_MAX)
         return gm_problem_set(problem, GM_ESIZE, need->name, "%s needs %" PRIu64 " bytes; a message carries %u",
                               need->name, need->bytes, GM_INLINE_BYTES_MAX);
+    if (need->bytes > GM_INLINE_BYTES_MAX - carried)
+        return gm_problem_set(problem, GM_ESIZE, need->name,
+                              "%s needs %" PRIu64 " bytes beside %" PRIu64 "; a message carries %u", need->name,
+                              need->bytes, carried, GM_INLINE_BYTES_MAX);
     buffer->place = GM_PLACE_INLINE;
     buffer->bytes = is_input ? item.bytes : NULL;
     buffer->size = need->bytes;
@@ -286,12 +293,14 @@ static int decode_buffers(const struct gm_map *map, uint32_t key, uint32_t count
     }
     if (!gm_cursor_next(&c, &head))
         return gm_map_problem(map, key, GM_EPROTO, "is cut", problem);
+    uint64_t carried = 0;
     for (uint32_t i = 0; i < count && rc == GM_OK; i++) {
         const uint32_t at = submit->buffers;
         const struct need need = {name, gm_buffer_bytes(row, at, &submit->args),
                                   gm_buffer_element(row, at, &submit->args)};
         gm_buffer_name(row, at, "", name);
-        rc = decode_buffer(&c, &need, key == KEY_in, &submit->buffer[at], problem);
+        rc = decode_buffer(&c, &need, key == KEY_in, carried, &submit->buffer[at], problem);
+        carried += rc == GM_OK && submit->buffer[at].place == GM_PLACE_INLINE ? submit->buffer[at].size : 0;
         submit->buffers++;
     }
     return rc;

@@ -53,6 +53,18 @@ GM_HD uint64_t gm_plan_chunk(uint64_t n, uint64_t granule, uint32_t most)
 /* Workspace of a radix sort: counts of every digit in every chunk, then a second copy of the keys. */
 GM_HD uint64_t gm_sort_keys_offset(uint64_t chunks) { return (chunks * GM_RADIX * 8u + 255u) & ~UINT64_C(255); }
 
+/* Workspace of a scatter: for each place of the output the number of the element that goes there. */
+#define GM_SCATTER_PHASES 3u
+GM_HD uint32_t gm_scatter_word(uint64_t n) { return n >> 32 == 0 ? 4u : 8u; }
+
+/* Workspace of a histogram: a row of counters for each share; then, with edges of the client's own, a private copy of
+ * them for each, eight bytes an edge. */
+GM_HD uint64_t gm_edges_bytes(const struct gm_job *job) { return ((uint64_t)job->bins + 1u) * 8u; }
+GM_HD uint64_t gm_edges_offset(const struct gm_job *job, uint32_t share)
+{
+    return (uint64_t)job->shares * job->bins * 8u + share * gm_edges_bytes(job);
+}
+
 /* Fills phases, shares, tiles and tile_elements; the phases of every work shape have the same cut. */
 GM_HD struct gm_plan gm_plan_job(struct gm_job *job, const struct gm_op_row *row, uint32_t workers,
                                  uint32_t host_shares)
@@ -75,13 +87,17 @@ GM_HD struct gm_plan gm_plan_job(struct gm_job *job, const struct gm_op_row *row
     if (row->work == GM_WORK_REDUCE) {
         plan.workspace = job->tiles * GM_PARTIAL_BYTES;
     } else if (row->work == GM_WORK_HISTOGRAM) {
-        const uint64_t one = (uint64_t)job->bins * 8u, fit = GM_HIST_PRIVATE_MAX / one;
+        const uint64_t edges = row->shape == GM_SHAPE_EDGES ? gm_edges_bytes(job) : 0;
+        const uint64_t one = (uint64_t)job->bins * 8u + edges, fit = GM_HIST_PRIVATE_MAX / one;
         if (job->shares > fit)
             job->shares = fit ? (uint32_t)fit : 1u;
         plan.workspace = job->shares * one;
     } else if (row->work == GM_WORK_SCAN && job->tiles > 1) {
         job->phases = 2;
         plan.workspace = job->tiles * GM_PARTIAL_BYTES;
+    } else if (row->work == GM_WORK_SCATTER && job->tiles > 1) {
+        job->phases = GM_SCATTER_PHASES;
+        plan.workspace = job->value[0] * gm_scatter_word(job->n);
     } else if (row->work == GM_WORK_SORT && job->tiles > 1) {
         job->tile_elements = gm_plan_chunk(job->n, job->tile_elements / GM_SORT_GRANULES, most);
         job->tiles = gm_ceil_div(job->n, job->tile_elements);

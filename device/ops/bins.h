@@ -35,6 +35,13 @@ GM_HD uint32_t gm_f64_low(double a)
 }
 #endif
 
+/* A search is a loop, not its iterations one behind the other: registers are few. */
+#ifdef __CUDA_ARCH__
+#define GM_BINS_LOOP _Pragma("unroll 1")
+#else
+#define GM_BINS_LOOP
+#endif
+
 #define GM_BIN_NONE 0xffffffffu /* outside lo .. hi, or NaN */
 
 struct gm_bins {
@@ -61,6 +68,7 @@ GM_HD double gm_bins_edge(const struct gm_bins *b, double i) { return GM_F64_ADD
 GM_HD uint32_t gm_bins_search(const struct gm_bins *b, double x)
 {
     uint32_t low = 0, high = b->last;
+    GM_BINS_LOOP
     while (low < high) {
         const uint32_t middle = low + (high - low + 1u) / 2u;
         if (gm_bins_edge(b, (double)middle) <= x)

@@ -3,21 +3,11 @@
  * copy on blocks: 16-byte stores always; 16-byte loads where in and out have the same alignment, else words shifted
  * together. Bytes before the first and after the last whole 16 bytes of a tile go one by one. Four packs in flight.
  */
+#include "cuda/prim/pack.cuh"
 #include "ops/run.cuh"
 
 namespace
 {
-
-/* 16 bytes from anywhere, by aligned words. A word is read only if a byte of it is wanted. */
-__device__ __forceinline__ uint4 copy_shifted(const uint8_t *p)
-{
-    const uint32_t shift = ((uint32_t)(uintptr_t)p & 3u) * 8u;
-    const uint32_t *w = (const uint32_t *)((uintptr_t)p & ~(uintptr_t)3);
-    const uint32_t a = __ldcg(w), b = __ldcg(w + 1), c = __ldcg(w + 2), d = __ldcg(w + 3);
-    const uint32_t e = shift ? __ldcg(w + 4) : 0;
-    return make_uint4(__funnelshift_r(a, b, shift), __funnelshift_r(b, c, shift), __funnelshift_r(c, d, shift),
-                      __funnelshift_r(d, e, shift));
-}
 
 template <bool aligned> __device__ __forceinline__ void copy_body(uint8_t *out, const uint8_t *in, uint32_t packs)
 {
@@ -28,7 +18,7 @@ template <bool aligned> __device__ __forceinline__ void copy_body(uint8_t *out, 
         for (uint32_t k = 0; k < flight; k++) {
             const uint32_t i = base + k * GM_CUDA_THREADS;
             if (i < packs)
-                v[k] = aligned ? __ldcg((const uint4 *)in + i) : copy_shifted(in + i * 16u);
+                v[k] = aligned ? __ldcg((const uint4 *)in + i) : gm_pack_shifted(in + i * 16u);
         }
 #pragma unroll
         for (uint32_t k = 0; k < flight; k++) {

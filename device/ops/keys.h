@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Order-preserving keys: an element of any number type becomes an unsigned key such that key order is the documented
- * order, by the same few operations for every type. Used by min, max and sort on both backends; pure functions.
+ * order, by the same few operations for every type. Used by min, max, argmin, argmax and sort on both backends; pure
+ * functions.
  *
  * Floats: the bits of a negative number are inverted and the sign of a positive one is set, which gives -NaN, -inf ..
  * -0, +0 .. +inf, +NaN. Adding a constant modulo 2^w rotates all NaNs to one end without a comparison.
@@ -27,10 +28,18 @@ struct gm_key_rule {
     uint64_t reverse;  /* inverted at last */
 };
 
+/* NaNs of one sign; 0 for integers. */
+GM_HD uint64_t gm_key_nans(uint32_t dtype)
+{
+    if (gm_dtype_kind(dtype) != 'f')
+        return 0;
+    return dtype == GM_DTYPE_f16 ? 0x03ffu : dtype == GM_DTYPE_bf16 ? 0x7fu : dtype == GM_DTYPE_f32 ? 0x007fffffu
+                                                                                             : 0x000fffffffffffffu;
+}
+
 GM_HD struct gm_key_rule gm_key_rule(uint32_t dtype, enum gm_key_order order)
 {
-    const uint64_t sign = (uint64_t)1 << (gm_dtype_bytes(dtype) * 8u - 1u);
-    const uint64_t nans = gm_dtype_bytes(dtype) == 4u ? 0x007fffffu : 0x000fffffffffffffu; /* of one sign */
+    const uint64_t sign = (uint64_t)1 << (gm_dtype_bytes(dtype) * 8u - 1u), nans = gm_key_nans(dtype);
     struct gm_key_rule rule = {0, 0, 0, 0};
     if (gm_dtype_kind(dtype) != 'u')
         rule.flip = sign;
@@ -43,6 +52,17 @@ GM_HD struct gm_key_rule gm_key_rule(uint32_t dtype, enum gm_key_order order)
     return rule;
 }
 
+GM_HD uint16_t gm_key_encode_u16(const struct gm_key_rule *rule, uint16_t v)
+{
+    const uint32_t sign = 0u - (uint32_t)(v >> 15);
+    return (uint16_t)(((v ^ (sign & (uint32_t)rule->negative) ^ (uint32_t)rule->flip) + (uint32_t)rule->rotate) ^
+                      (uint32_t)rule->reverse);
+}
+GM_HD uint16_t gm_key_decode_u16(const struct gm_key_rule *rule, uint16_t key)
+{
+    const uint16_t v = (uint16_t)(((key ^ (uint32_t)rule->reverse) - (uint32_t)rule->rotate) ^ (uint32_t)rule->flip);
+    return (uint16_t)(v ^ ((0u - (uint32_t)(v >> 15)) & (uint32_t)rule->negative));
+}
 GM_HD uint32_t gm_key_encode_u32(const struct gm_key_rule *rule, uint32_t v)
 {
     const uint32_t sign = 0u - (v >> 31);
@@ -65,15 +85,23 @@ GM_HD uint64_t gm_key_decode_u64(const struct gm_key_rule *rule, uint64_t key)
     return v ^ (((uint64_t)0 - (v >> 63)) & rule->negative);
 }
 
+/* The greatest key that a NaN has where NaNs come first; 0 where there is none. */
+GM_HD uint64_t gm_key_nan_last(uint32_t dtype)
+{
+    const uint64_t nans = gm_key_nans(dtype);
+    return nans != 0 ? 2u * nans - 1u : 0;
+}
+
 /* The value of the least key as the result of min or max: any NaN becomes the quiet one without payload. */
 GM_HD uint64_t gm_key_result(const struct gm_key_rule *rule, uint32_t dtype, uint64_t key)
 {
-    const bool narrow = gm_dtype_bytes(dtype) == 4u;
-    const uint64_t v = narrow ? gm_key_decode_u32(rule, (uint32_t)key) : gm_key_decode_u64(rule, key);
-    const uint64_t infinity = narrow ? 0x7f800000u : (uint64_t)0x7ff0000000000000u;
-    const uint64_t quiet = narrow ? 0x00400000u : (uint64_t)0x0008000000000000u;
-    if (gm_dtype_kind(dtype) == 'f' && (v & rule->negative) > infinity)
-        return infinity | quiet;
+    const uint32_t bytes = gm_dtype_bytes(dtype);
+    const uint64_t v = bytes == 2u   ? gm_key_decode_u16(rule, (uint16_t)key)
+                       : bytes == 4u ? gm_key_decode_u32(rule, (uint32_t)key)
+                                     : gm_key_decode_u64(rule, key);
+    const uint64_t nans = gm_key_nans(dtype), infinity = rule->negative - nans;
+    if (nans != 0 && (v & rule->negative) > infinity)
+        return infinity | (nans + 1u) / 2u;
     return v;
 }
 

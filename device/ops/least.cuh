@@ -13,6 +13,10 @@
 namespace
 {
 
+__device__ __forceinline__ uint64_t least_key(const struct gm_key_rule &rule, uint16_t v)
+{
+    return gm_key_encode_u16(&rule, v);
+}
 __device__ __forceinline__ uint64_t least_key(const struct gm_key_rule &rule, uint32_t v)
 {
     return gm_key_encode_u32(&rule, v);
@@ -20,6 +24,10 @@ __device__ __forceinline__ uint64_t least_key(const struct gm_key_rule &rule, ui
 __device__ __forceinline__ uint64_t least_key(const struct gm_key_rule &rule, uint64_t v)
 {
     return gm_key_encode_u64(&rule, v);
+}
+__device__ __forceinline__ uint16_t least_value(const struct gm_key_rule &rule, uint16_t)
+{
+    return gm_key_decode_u16(&rule, 0xffffu);
 }
 __device__ __forceinline__ uint32_t least_value(const struct gm_key_rule &rule, uint32_t)
 {
@@ -38,7 +46,7 @@ template <typename W> struct least {
     struct Sum {
         struct gm_key_rule rule;
         Word best;
-        __device__ __forceinline__ explicit Sum(const least &r) : rule(r.rule), best(~(Word)0) {}
+        __device__ __forceinline__ explicit Sum(const least &r) : rule(r.rule), best((Word) ~(Word)0) {}
         __device__ __forceinline__ void add(const gm_pack<Word> &p)
         {
 #pragma unroll
@@ -73,7 +81,9 @@ __device__ __forceinline__ void least_share(struct gm_run *run, enum gm_key_orde
 {
     const uint32_t dtype = run->job->dtype;
     const struct gm_key_rule rule = gm_key_rule(dtype, order);
-    if (gm_dtype_bytes(dtype) == 4u)
+    if (gm_dtype_bytes(dtype) == 2u)
+        gm_reduce_share(run, least<uint16_t>{rule, dtype});
+    else if (gm_dtype_bytes(dtype) == 4u)
         gm_reduce_share(run, least<uint32_t>{rule, dtype});
     else
         gm_reduce_share(run, least<uint64_t>{rule, dtype});

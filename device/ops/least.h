@@ -9,6 +9,17 @@
 #include "keys.h"
 #include "run.h"
 
+static inline uint64_t gm_least_u16(const struct gm_key_rule *rule, const uint16_t *in, uint64_t count)
+{
+    const struct gm_key_rule r = *rule;
+    uint16_t least = UINT16_MAX;
+    for (uint64_t i = 0; i < count; i++) {
+        const uint16_t key = gm_key_encode_u16(&r, in[i]);
+        least = key < least ? key : least;
+    }
+    return least;
+}
+
 static inline uint64_t gm_least_u32(const struct gm_key_rule *rule, const uint32_t *in, uint64_t count)
 {
     const struct gm_key_rule r = *rule;
@@ -39,7 +50,9 @@ static inline void gm_least_share(struct gm_run *run, enum gm_key_order order)
     uint64_t tile, count;
     while (gm_run_next_tile(run, &tile)) {
         const uint64_t first = gm_run_tile(run, tile, &count);
-        if (gm_dtype_bytes(run->job->dtype) == 4)
+        if (gm_dtype_bytes(run->job->dtype) == 2)
+            partials[tile] = gm_least_u16(&rule, (const uint16_t *)in + first, count);
+        else if (gm_dtype_bytes(run->job->dtype) == 4)
             partials[tile] = gm_least_u32(&rule, (const uint32_t *)in + first, count);
         else
             partials[tile] = gm_least_u64(&rule, (const uint64_t *)in + first, count);

@@ -104,18 +104,19 @@ template <typename T> __device__ __forceinline__ T *gm_run_scratch(uint32_t offs
     return (T *)(gm_dynamic + offset);
 }
 
-/* Arguments that only some jobs have, and none that lies in its slot. */
+/* Arguments that only some jobs have, and none that lies in its slot; of the others they are 0, and the entry holds
+ * what an earlier job left. */
 __device__ __forceinline__ uint64_t gm_run_value2(const struct gm_run *run)
 {
-    return gm_load_relaxed_u64(&run->entry->more[0]);
+    return run->job->marks & GM_MARK_MORE ? gm_load_relaxed_u64(&run->entry->more[0]) : 0;
 }
 __device__ __forceinline__ uint64_t gm_run_value3(const struct gm_run *run)
 {
-    return gm_load_relaxed_u64(&run->entry->more[1]);
+    return run->job->marks & GM_MARK_MORE ? gm_load_relaxed_u64(&run->entry->more[1]) : 0;
 }
 __device__ __forceinline__ uint32_t gm_run_count2(const struct gm_run *run)
 {
-    return gm_load_relaxed_u32(&run->entry->count2);
+    return run->job->marks & GM_MARK_MORE ? gm_load_relaxed_u32(&run->entry->count2) : 0;
 }
 
 /* Reports an error from a share; the first one becomes the job's status. One thread. */

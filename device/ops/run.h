@@ -51,10 +51,20 @@ static inline void *gm_run_buffer(const struct gm_run *run, uint32_t i)
     return (void *)(uintptr_t)run->job->address[i];
 }
 
-/* Arguments that only some jobs have, and none that lies in its slot. */
-static inline uint64_t gm_run_value2(const struct gm_run *run) { return run->entry->more[0]; }
-static inline uint64_t gm_run_value3(const struct gm_run *run) { return run->entry->more[1]; }
-static inline uint32_t gm_run_count2(const struct gm_run *run) { return run->entry->count2; }
+/* Arguments that only some jobs have, and none that lies in its slot; of the others they are 0, and the entry holds
+ * what an earlier job left. */
+static inline uint64_t gm_run_value2(const struct gm_run *run)
+{
+    return run->job->marks & GM_MARK_MORE ? run->entry->more[0] : 0;
+}
+static inline uint64_t gm_run_value3(const struct gm_run *run)
+{
+    return run->job->marks & GM_MARK_MORE ? run->entry->more[1] : 0;
+}
+static inline uint32_t gm_run_count2(const struct gm_run *run)
+{
+    return run->job->marks & GM_MARK_MORE ? run->entry->count2 : 0;
+}
 
 /* Reports an error from a share; the first one becomes the job's status. */
 static inline void gm_run_fail(struct gm_run *run, int32_t status)

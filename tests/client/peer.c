@@ -183,8 +183,8 @@ static void serve_submit(struct peer *peer, const struct gm_wire_request *reques
         done.result = request->u.submit.args.n;
     }
     if (request->u.submit.op == GM_OP_copy) {
-        done.out = request->u.submit.buffer[0].bytes;
-        done.out_bytes = request->u.submit.buffer[0].size;
+        done.outputs = 1;
+        done.out[0] = (struct gm_wire_output){request->u.submit.buffer[0].bytes, request->u.submit.buffer[0].size};
     }
     if (gm_wire_encode_done(&peer->out, request->id, &done) != GM_OK)
         abort();

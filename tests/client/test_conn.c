@@ -238,8 +238,9 @@ static void serve_late(struct peer *peer, int fd)
         struct gm_wire_request request;
         while (peer_next(peer, fd, &request)) {
             const struct gm_wire_done done = {.result_dtype = GM_DTYPE_COUNT,
-                                              .out = request.u.submit.buffer[0].bytes,
-                                              .out_bytes = request.u.submit.buffer[0].size};
+                                              .outputs = 1,
+                                              .out = {{request.u.submit.buffer[0].bytes,
+                                                       request.u.submit.buffer[0].size}}};
             if (gm_wire_encode_done(&peer->out, request.id, &done) != GM_OK)
                 abort();
             peer_flush(peer, fd);

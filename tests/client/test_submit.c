@@ -6,6 +6,7 @@
 #include "peer.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 static struct gm_client *client;
@@ -80,6 +81,11 @@ static void bad_requests_are_refused_by_field(void **state)
     bad = good, bad.n = GM_INLINE_BYTES / 4 + 1;
     bad.in[0].bytes = bad.n * 4;
     assert_refused(&bad, GM_ESIZE, "in[0]");
+    /* Each output fits a message, both do not. */
+    static uint8_t memory[GM_INLINE_BYTES];
+    bad = gm_request("run_length", GM_U8, GM_INLINE_BYTES / 8);
+    bad.in[0] = bad.out[0] = bad.out[1] = gm_in_memory(memory, sizeof memory);
+    assert_refused(&bad, GM_ESIZE, "out[1]");
 }
 
 static void bad_histograms_are_refused_by_field(void **state)
@@ -124,6 +130,73 @@ static void inline_output_of_every_size_arrives(void **state)
         assert_memory_equal(in, out, sizes[i]);
         assert_int_equal(0, out[sizes[i]]);
     }
+}
+
+/* What the peer says to a run_length of u8. */
+static struct {
+    uint64_t result, size[2];
+    uint32_t outputs;
+} runs_reply;
+
+static void serve_runs(struct peer *p, int fd)
+{
+    static const uint8_t bytes[64] = {1, 2, 3, 4, 5, 6, 7, 8};
+    struct gm_wire_request request;
+
+    peer_hello(p, fd);
+    while (peer_next(p, fd, &request)) {
+        struct gm_wire_done done = {.result_dtype = GM_DTYPE_u64, .result = runs_reply.result};
+        done.outputs = runs_reply.outputs;
+        for (uint32_t i = 0; i < done.outputs; i++)
+            done.out[i] = (struct gm_wire_output){bytes, runs_reply.size[i]};
+        if (gm_wire_encode_done(&p->out, request.id, &done) != GM_OK)
+            abort();
+        peer_flush(p, fd);
+    }
+}
+
+/* Exactly what the result says, or nothing is written. */
+static void outputs_have_as_many_elements_as_the_result_says(void **state)
+{
+    static const struct {
+        uint64_t result, size[2];
+        uint32_t outputs;
+        bool right;
+    } cases[] = {
+        {3, {3, 24}, 2, true},  {0, {0, 0}, 2, true},           {5, {5, 40}, 2, true},  {0, {0, 0}, 0, true},
+        {3, {3, 16}, 2, false}, {3, {5, 40}, 2, false},         {6, {6, 48}, 2, false}, {3, {3, 0}, 1, false},
+        {5, {0, 0}, 0, false},  {UINT64_MAX / 8, {5, 40}, 2, false}, {3, {24, 3}, 2, false},
+    };
+    struct gm_failure failure;
+
+    (void)state;
+    peer_start(&peer, serve_runs, NULL);
+    client = peer_open(&peer);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        uint8_t in[5] = {0}, values[9];
+        uint64_t lengths[9];
+        struct gm_request request = gm_request("run_length", GM_U8, sizeof in);
+        memset(values, 0xee, sizeof values);
+        memset(lengths, 0xee, sizeof lengths);
+        memcpy(&runs_reply.size, cases[i].size, sizeof runs_reply.size);
+        runs_reply.result = cases[i].result, runs_reply.outputs = cases[i].outputs;
+        request.in[0] = gm_in_memory(in, sizeof in);
+        request.out[0] = gm_in_memory(values, sizeof values);
+        request.out[1] = gm_in_memory(lengths, sizeof lengths);
+        const int rc = gm_run(client, &request, in_ms(10000), NULL);
+        gm_last_failure(client, &failure);
+        if (rc != (cases[i].right ? GM_OK : GM_EPROTO))
+            fail_msg("case %zu: %s", i, gm_status_name(rc));
+        if (rc != GM_OK)
+            assert_string_equal(failure.field, "out");
+        for (uint64_t k = 0; k < 9; k++) {
+            const bool written = cases[i].right && k < cases[i].result;
+            assert_int_equal(values[k], written ? k + 1 : 0xee);
+            assert_true((lengths[k] == UINT64_C(0xeeeeeeeeeeeeeeee)) == !written);
+        }
+    }
+    gm_close(client);
+    peer_stop(&peer);
 }
 
 static void batch_is_accepted_in_order_up_to_the_first_bad_one(void **state)
@@ -267,6 +340,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(bad_requests_are_refused_by_field, start, stop),
         cmocka_unit_test_setup_teardown(bad_histograms_are_refused_by_field, start, stop),
         cmocka_unit_test_setup_teardown(inline_output_of_every_size_arrives, start, stop),
+        cmocka_unit_test(outputs_have_as_many_elements_as_the_result_says),
         cmocka_unit_test_setup_teardown(batch_is_accepted_in_order_up_to_the_first_bad_one, start, stop),
         cmocka_unit_test_setup_teardown(next_gives_every_job_once, start, stop),
         cmocka_unit_test(cancelled_job_completes_as_cancelled),

@@ -161,6 +161,7 @@ static void place(struct gm_seat *seat, const struct gm_harness_arena *arena, ui
         const uint64_t element = gm_buffer_element(&row, i, &args), shift = align * element;
         p->bytes = gm_buffer_bytes(&row, i, &args);
         p->copy = copy;
+        assert_true(p->bytes + shift <= arena->bytes);
         p->offset = (at + CANARY_BYTES + 255u) / 256u * 256u + shift;
         if (seat->c.at_end && i + 1u == first + count)
             p->offset = (arena->bytes - p->bytes - shift) / element * element;

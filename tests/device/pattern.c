@@ -24,6 +24,12 @@ uint64_t gm_random(uint64_t *state)
     return z ^ z >> 31;
 }
 
+static const uint16_t special_f16[] = {0x7e00, 0xfe00, 0x7c01, 0xfc01, 0x7fff, 0xffff, 0x7e12, 0xfd43,
+                                       0x0000, 0x8000, 0x0000, 0x8000, 0x7c00, 0xfc00, 0x7bff, 0xfbff,
+                                       0x0001, 0x8001, 0x03ff, 0x83ff, 0x0400, 0x8400, 0x3c00, 0xbc00};
+static const uint16_t special_bf16[] = {0x7fc0, 0xffc0, 0x7f81, 0xff81, 0x7fff, 0xffff, 0x7fc5, 0xffa3,
+                                        0x0000, 0x8000, 0x0000, 0x8000, 0x7f80, 0xff80, 0x7f7f, 0xff7f,
+                                        0x0001, 0x8001, 0x007f, 0x807f, 0x0080, 0x8080, 0x3f80, 0xbf80};
 static const uint32_t special_f32[] = {
     0x7fc00000, 0xffc00000, 0x7f800001, 0xff800001, 0x7fffffff, 0xffffffff, 0x7fc12345, 0xffc54321, 0x00000000,
     0x80000000, 0x00000000, 0x80000000, 0x7f800000, 0xff800000, 0x7f7fffff, 0xff7fffff, 0x00000001, 0x80000001,
@@ -43,6 +49,10 @@ static const uint64_t special_int[] = {0, 1, UINT64_MAX, UINT64_C(1) << 63, (UIN
 static uint64_t special(uint32_t dtype, uint64_t r, bool with_nans)
 {
     const uint64_t skip = with_nans ? 0 : SPECIAL_NANS;
+    if (dtype == GM_DTYPE_f16)
+        return special_f16[skip + r % (sizeof special_f16 / sizeof *special_f16 - skip)];
+    if (dtype == GM_DTYPE_bf16)
+        return special_bf16[skip + r % (sizeof special_bf16 / sizeof *special_bf16 - skip)];
     if (dtype == GM_DTYPE_f32)
         return special_f32[skip + r % (sizeof special_f32 / sizeof *special_f32 - skip)];
     if (dtype == GM_DTYPE_f64)
@@ -50,11 +60,26 @@ static uint64_t special(uint32_t dtype, uint64_t r, bool with_nans)
     return special_int[r % (sizeof special_int / sizeof *special_int)];
 }
 
+/* To 16 bits, rounded to the nearest, and of two to the one with more zeros behind. */
+static uint64_t half_of(uint32_t dtype, double v)
+{
+    const int fraction = dtype == GM_DTYPE_f16 ? 10 : 7, bias = (1 << (14 - fraction)) - 1;
+    const uint32_t sign = signbit(v) ? 0x8000u : 0, infinity = 0x7fffu >> fraction << fraction;
+    int exponent;
+    frexp(v, &exponent);
+    exponent = v == 0 || exponent < 2 - bias ? 2 - bias : exponent;
+    const double units = nearbyint(ldexp(fabs(v), fraction + 1 - exponent));
+    const double bits = ldexp(exponent + bias - 2, fraction) + units;
+    return sign | (bits < infinity ? (uint32_t)bits : infinity);
+}
+
 static uint64_t bits_of(uint32_t dtype, double v)
 {
     const float f = (float)v;
     uint64_t bits = 0;
-    if (dtype == GM_DTYPE_f32)
+    if (gm_dtype_bytes(dtype) == 2)
+        bits = half_of(dtype, v);
+    else if (dtype == GM_DTYPE_f32)
         memcpy(&bits, &f, sizeof f);
     else if (dtype == GM_DTYPE_f64)
         memcpy(&bits, &v, sizeof v);
@@ -67,7 +92,7 @@ static uint64_t ordinary(uint32_t dtype, uint64_t r)
 {
     if (gm_dtype_kind(dtype) != 'f')
         return r;
-    return bits_of(dtype, ldexp((double)(int64_t)r, (int)(r % 21u) - 63));
+    return bits_of(dtype, ldexp((double)(int64_t)r, (int)(r % (dtype == GM_DTYPE_f16 ? 16u : 21u)) - 63));
 }
 
 static uint64_t ramp(const uint32_t dtype, uint64_t i, uint64_t n)

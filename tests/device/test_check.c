@@ -503,6 +503,37 @@ static void memory_of_zeros_is_empty_and_memory_of_ones_is_refused(void **state)
     }
 }
 
+/* Of every shape, with every bit of every place that it has. */
+static void arguments_come_out_of_a_descriptor_as_they_went_in(void **state)
+{
+    (void)state;
+    for (uint32_t number = 0; number < GM_SHAPE_COUNT; number++) {
+        struct gm_op_row row = {.shape = (uint8_t)number};
+        struct gm_args in = {.n = UINT64_C(0x123456789a), .dtype = 0xa5}, out;
+        uint32_t words[GM_DESC_WORDS] = {0x1234};
+        struct gm_words head, wide = {{0}};
+
+        gm_shape_fill(number, &row);
+        for (uint32_t i = 0; i < GM_ARG_VALUES; i++)
+            in.value[i] = row.places >> (GM_AT_VALUE0 + i) & 1u ? UINT64_C(0xfedcba9800000000) + i : 0;
+        in.count = row.places >> GM_AT_COUNT & 1u ? 0x87654321u : 0;
+        in.count2 = row.places >> GM_AT_COUNT2 & 1u ? 0xabcdefu : 0;
+        in.type2 = row.places >> GM_AT_TYPE2 & 1u ? 0x5a : 0;
+        in.flags = (uint8_t)(gm_args_flags(&row) & ~(uint32_t)GM_FLAG_WIDE);
+        gm_args_put(words, &row, &in);
+        memcpy(head.w, words, sizeof head.w);
+        memcpy(wide.w, words + 12, sizeof wide.w);
+        out = gm_check_args(&head, &wide);
+        assert_int_equal(words[GM_W_OP], 0x1234u | 0xa50000u | (uint32_t)out.flags << 24);
+        assert_int_equal(words[GM_W_MORE], in.count2 | (uint32_t)in.type2 << 24);
+        assert_int_equal(words[GM_W_WIDE], row.wide ? GM_DESC_WIDE_MARK : 0);
+        assert_int_equal(out.flags, in.flags | (row.wide ? 1u : 0));
+        assert_true(out.n == in.n && memcmp(out.value, in.value, sizeof in.value) == 0);
+        assert_true(out.count == in.count && out.count2 == in.count2);
+        assert_true(out.dtype == in.dtype && out.type2 == in.type2);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -519,6 +550,7 @@ int main(void)
         cmocka_unit_test(halves_that_do_not_belong_together_are_refused_alone),
         cmocka_unit_test(a_wide_descriptor_waits_for_its_second_half),
         cmocka_unit_test(a_descriptor_counts_only_when_every_granule_has_its_lap),
+        cmocka_unit_test(arguments_come_out_of_a_descriptor_as_they_went_in),
         cmocka_unit_test(memory_of_zeros_is_empty_and_memory_of_ones_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -119,14 +119,27 @@ static int close_all(void **state)
     return 0;
 }
 
+/* Bytes that the widest buffer has for each element of the input, where the type alone does not say. */
+static uint32_t widest_of(const struct gm_op_row *row, uint32_t dtype)
+{
+    uint32_t widest = row->types2 != GM_NO_TYPES ? 8u : gm_dtype_bytes(dtype);
+    for (uint32_t i = 0; i < (uint32_t)row->inputs + row->outputs; i++)
+        if (gm_buffer_extent(row->buffer[i]) <= GM_EXTENT_RESULT &&
+            gm_buffer_content(row->buffer[i]) == GM_CONTENT_U64)
+            widest = 8;
+    return widest;
+}
+
 static uint64_t size_of(uint32_t index, uint32_t op, uint32_t dtype, uint64_t *state)
 {
-    const uint64_t tile = gm_op_row(op).tile_bytes / gm_dtype_bytes(dtype);
+    const struct gm_op_row row = gm_op_row(op);
+    const uint64_t tile = row.tile_bytes / gm_dtype_bytes(dtype);
+    const bool pixels = row.args >> GM_A_channels & 1u; /* of several elements each */
     const uint64_t sizes[SIZES] = {0, 1, 31, 32, 33, tile - 1, tile, tile + 1, 3 * tile + 7, 0, 0};
     if (index == SIZES - 2u)
         return LARGE + 1u + gm_random(state) % 100000u * 2u;
     if (index == SIZES - 1u) /* enough for every worker to have several tiles */
-        return (gm_dtype_bytes(dtype) == 1 ? 5000001u : 1000001u) + gm_random(state) % 10000u * 2u;
+        return (pixels ? 500001u : widest_of(&row, dtype) == 1 ? 5000001u : 1000001u) + gm_random(state) % 10000u * 2u;
     return sizes[index];
 }
 

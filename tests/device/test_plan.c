@@ -37,6 +37,7 @@ static struct planned plan_one(uint32_t op, uint32_t dtype, uint64_t n, uint32_t
     p.job.n = n;
     p.job.bins = bins;
     p.job.marks = host ? GM_MARK_HOST : 0;
+    p.job.value[0] = n / 3u; /* a length, for whom it matters */
     p.plan = gm_plan_job(&p.job, &p.row, workers, host_shares);
     return p;
 }
@@ -50,11 +51,11 @@ static void each_size(uint32_t op, uint32_t dtype, uint32_t workers, uint32_t ho
                               tile * workers * 5 + 3, UINT64_C(999999937), GM_ELEMENTS_MAX - 1, GM_ELEMENTS_MAX};
     const uint32_t bins[] = {1, 2, 255, 256, 4097, GM_HIST_BINS_MAX};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-        for (size_t b = 0; b < (row.shape == GM_SHAPE_HISTOGRAM ? sizeof bins / sizeof *bins : 1u); b++)
+        for (size_t b = 0; b < (row.work == GM_WORK_HISTOGRAM ? sizeof bins / sizeof *bins : 1u); b++)
             for (uint32_t host = 0; host < 2; host++) {
                 const struct planned p =
                     plan_one(op, dtype, row.shape == GM_SHAPE_NONE ? 0 : sizes[i],
-                             row.shape == GM_SHAPE_HISTOGRAM ? bins[b] : 0, workers, host_shares, host != 0);
+                             row.work == GM_WORK_HISTOGRAM ? bins[b] : 0, workers, host_shares, host != 0);
                 see(&p);
             }
 }
@@ -107,6 +108,19 @@ static void shares_never_exceed_workers_or_credit(void **state)
     each_plan(see_shares);
 }
 
+/* A row of counters for each share, and behind the rows where edges are the client's a copy of all of them for each. */
+static void see_rows(const struct planned *p)
+{
+    const uint64_t rows = (uint64_t)p->job.shares * p->job.bins * 8u;
+    uint64_t used = rows;
+    for (uint32_t share = 0; p->row.shape == GM_SHAPE_EDGES && share < p->job.shares; share++) {
+        assert_int_equal(gm_edges_offset(&p->job, share), used);
+        used += ((uint64_t)p->job.bins + 1u) * 8u;
+    }
+    assert_int_equal(p->plan.workspace, used);
+    assert_true(p->plan.workspace <= GM_HIST_PRIVATE_MAX);
+}
+
 static void see_workspace(const struct planned *p)
 {
     const uint64_t bytes = gm_dtype_bytes(p->job.dtype);
@@ -115,8 +129,7 @@ static void see_workspace(const struct planned *p)
         assert_int_equal(p->plan.workspace, p->job.tiles * GM_PARTIAL_BYTES);
         break;
     case GM_WORK_HISTOGRAM:
-        assert_int_equal(p->plan.workspace, (uint64_t)p->job.shares * p->job.bins * 8u);
-        assert_true(p->plan.workspace <= GM_HIST_PRIVATE_MAX);
+        see_rows(p);
         break;
     case GM_WORK_SORT:
         if (p->job.phases == 1) {
@@ -129,6 +142,15 @@ static void see_workspace(const struct planned *p)
             assert_int_equal(p->job.phases, 2u * bytes); /* count and scatter for each digit of 8 bits */
             assert_true(p->job.tiles <= (uint64_t)p->most * GM_SORT_CHUNKS);
         }
+        break;
+    case GM_WORK_SCATTER: /* a word for each place, which holds any number below n */
+        assert_int_equal(p->job.phases, p->job.tiles > 1 ? GM_SCATTER_PHASES : 1);
+        assert_int_equal(p->plan.workspace, p->job.phases == 1 ? 0 : p->job.value[0] * gm_scatter_word(p->job.n));
+        assert_true(gm_scatter_word(p->job.n) == 8u || p->job.n <= UINT32_MAX);
+        break;
+    case GM_WORK_SCAN: /* what each tile comes to, and then what comes before it; one tile begins at once */
+        assert_int_equal(p->job.phases, p->job.tiles > 1 ? 2 : 1);
+        assert_int_equal(p->plan.workspace, p->job.tiles > 1 ? p->job.tiles * GM_PARTIAL_BYTES : 0);
         break;
     default:
         assert_int_equal(p->plan.workspace, 0);
@@ -143,7 +165,8 @@ static void workspace_is_what_the_layout_needs(void **state)
 static void see_small(const struct planned *p)
 {
     const uint64_t bytes = p->job.n * gm_dtype_bytes(p->job.dtype);
-    if (p->row.work == GM_WORK_GRID || p->row.work == GM_WORK_REDUCE || p->row.work == GM_WORK_HISTOGRAM)
+    if (p->row.work == GM_WORK_GRID || p->row.work == GM_WORK_REDUCE || p->row.work == GM_WORK_HISTOGRAM ||
+        p->row.work == GM_WORK_SCATTER || p->row.work == GM_WORK_SCAN)
         assert_int_equal(p->job.shares == 1, bytes <= p->row.tile_bytes || p->most == 1);
     if (p->row.work == GM_WORK_SORT && bytes <= p->row.tile_bytes)
         assert_true(p->job.shares == 1 && p->job.phases == 1);

@@ -14,7 +14,7 @@ int work_step(struct worker *w, struct unit *u, const struct record *lives_in)
 
     u->job = (struct gm_job){.user = u};
     u->request.device = GM_DEVICE_ANY;
-    u->record = record_new(w->world, w->ledger, u->task.op, w->link->life, (int)lives_in->device - 1);
+    u->record = record_new(w->world, w->ledger, u->task.c.op, w->link->life, (int)lives_in->device - 1);
     memcpy(u->record->repaired, lives_in->repaired, sizeof lives_in->repaired);
     u->record->state = RECORD_SENDING;
     do
@@ -39,7 +39,7 @@ static bool chain_copy(struct worker *w, bool up)
 {
     struct unit *const u = &w->unit[1];
 
-    u->task = (struct task){.op = GM_OP_copy};
+    u->task = (struct task){.c = {.op = GM_OP_copy}};
     u->request = gm_request("copy", GM_U8, CELL);
     u->request.in[0] = gm_in_arena(up ? w->arena : w->device, 0, CELL);
     u->request.out[0] = gm_in_arena(up ? w->device : w->arena, 0, CELL);
@@ -84,11 +84,15 @@ static bool chain_links(struct worker *w, struct rng *rng)
         return false;
     do
         task_draw(&u->task, rng, CELL_ELEMENTS, true);
-    while (u->task.op == GM_OP_nop);
+    while (u->task.c.op == GM_OP_nop);
     task_place(&u->task, gm_arena_data(w->arena), CELL_ELEMENTS);
     work_ask(w, u, rng, true, 0);
-    u->request.in[0].arena = task_inputs(&u->task) != 0 ? w->device : NULL;
-    u->request.out[0].arena = task_outputs(&u->task) != 0 ? w->device : NULL;
+    for (uint32_t i = 0; i < task_buffers(&u->task); i++) {
+        const uint32_t inputs = task_row(&u->task).inputs;
+        struct gm_buffer *const buffer = i < inputs ? &u->request.in[i] : &u->request.out[i - inputs];
+        *buffer = gm_in_arena(w->device, task_offset(&u->task, i), task_bytes(&u->task, i));
+    }
+    u->task.carried = 0;
     if (!chain_copy(w, true))
         return false;
     const int status = work_step(w, u, &w->device_made);

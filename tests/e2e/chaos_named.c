@@ -27,7 +27,7 @@ static bool copy(struct worker *w, const struct gm_arena *from, const struct gm_
     const struct record lives_in = {.device = 0};
     struct unit *const u = &w->unit[1];
 
-    u->task = (struct task){.op = GM_OP_copy};
+    u->task = (struct task){.c = {.op = GM_OP_copy}};
     u->request = gm_request("copy", GM_U64, n);
     u->request.in[0] = gm_in_arena(from, first * 8u, n * 8u);
     u->request.out[0] = gm_in_arena(to, first * 8u, n * 8u);

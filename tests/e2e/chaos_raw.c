@@ -156,7 +156,7 @@ static void publish(struct raw_client *c, struct owed *owed, uint32_t granules)
 {
     uint32_t words[GM_DESC_WORDS];
     const uint64_t p = owed->position;
-    const bool wide = gm_op_row(owed->task.op).wide != 0;
+    const bool wide = gm_op_row(owed->task.c.op).wide != 0;
 
     task_describe(&owed->task, c->arena.handle, slot_of(c, p) * CELL, words);
     if (wide && granules >= 4)
@@ -178,13 +178,13 @@ static bool send_job(struct raw_client *c, struct rng rng)
     struct task task;
 
     task_draw(&task, &rng, CELL_ELEMENTS, true);
-    const bool wide = gm_op_row(task.op).wide != 0;
+    const bool wide = gm_op_row(task.c.op).wide != 0;
     if (!has_room(c, wide))
         return false;
     see_no_second(c, c->head);
     *owed = (struct owed){.is = true, .position = c->head, .task = task};
     task_place(&owed->task, c->arena.data + slot_of(c, c->head) * CELL, CELL_ELEMENTS);
-    owed->record = record_new(c->world, c->ledger, task.op, c->life, (int)c->lane.device);
+    owed->record = record_new(c->world, c->ledger, task.c.op, c->life, (int)c->lane.device);
     owed->record->state = RECORD_ACCEPTED;
     if (wide)
         c->owed[slot_of(c, c->head + 1u)] = (struct owed){.is = true, .second = true, .position = c->head + 1u};
@@ -201,7 +201,7 @@ static void take(struct raw_client *c, struct owed *owed, int status, uint64_t r
         complain(c->world, "raw client %u.%u, %u slots, position %" PRIu64 ": %s", c->ledger->slot,
                  c->ledger->incarnation, c->lane.slots, owed->position, bad);
     record_answer(c->world, c->ledger, owed->record, status);
-    if (gm_op_row(owed->task.op).wide)
+    if (gm_op_row(owed->task.c.op).wide)
         c->owed[slot_of(c, owed->position + 1u)].is = false;
     owed->is = false;
 }

@@ -97,31 +97,48 @@ void work_forget(struct worker *w)
 
 /* ---- One job ---- */
 
-static struct gm_buffer place(const struct worker *w, const struct unit *u, bool shared, uint64_t at, uint64_t offset,
-                              uint64_t bytes)
+/* In the arena, or in memory of this process; a good job's buffers now and then each where they like. */
+static struct gm_buffer place(const struct worker *w, const struct unit *u, struct rng *rng, bool shared, uint64_t at,
+                              uint32_t buffer)
 {
-    if (shared)
+    const uint64_t offset = task_offset(&u->task, buffer), bytes = task_bytes(&u->task, buffer);
+    const bool apart = random_one_in(rng, 16) && u->task.fault == TASK_GOOD;
+
+    if (shared && !apart)
         return gm_in_arena(w->arena, at + offset, bytes);
     return gm_in_memory(u->task.cell + offset, bytes);
 }
 
+/* By their places, which are those of the members that share memory. */
+static void put_args(const struct gm_case *c, struct gm_request *request)
+{
+    request->value = c->value[0];
+    request->high = c->value[1];
+    request->right = c->value[2];
+    memcpy(&request->hi_y, &c->value[3], sizeof request->hi_y);
+    request->bins = c->bins;
+    request->bins_y = c->count2;
+    request->to = c->type2;
+    request->descending = (c->flags & GM_FLAG_DESCENDING) != 0;
+    request->exclusive = (c->flags & GM_FLAG_EXCLUSIVE) != 0;
+}
+
 void work_ask(struct worker *w, struct unit *u, struct rng *rng, bool shared, uint64_t at)
 {
-    const struct task *const t = &u->task;
-    const bool has_type = gm_op_row(t->op).types != 0;
+    const struct gm_case *const c = &u->task.c;
+    const struct gm_op_row row = gm_op_row(c->op);
 
-    u->request = gm_request(gm_op_name(t->op), has_type ? t->dtype : GM_NO_ELEMENT, t->n);
-    if (gm_op_row(t->op).shape == GM_SHAPE_FILL)
-        u->request.value = t->value;
-    if (t->bins != 0)
-        u->request.lo = t->lo, u->request.hi = t->hi, u->request.bins = t->bins;
-    u->request.descending = t->descending;
+    u->request = gm_request(gm_op_name(c->op), row.types != 0 ? c->dtype : GM_NO_ELEMENT, c->n);
+    put_args(c, &u->request);
     if (random_one_in(rng, 4))
         u->request.device = (int32_t)random_below(rng, w->world->plan.devices);
-    if (task_inputs(t) != 0)
-        u->request.in[0] = place(w, u, shared, at, 0, task_in_bytes(t));
-    if (task_outputs(t) != 0)
-        u->request.out[0] = place(w, u, shared, at, task_out_offset(t), task_out_bytes(t));
+    for (uint32_t i = 0; i < task_buffers(&u->task); i++)
+        if (i < row.inputs) {
+            u->request.in[i] = place(w, u, rng, shared, at, i);
+        } else {
+            u->request.out[i - row.inputs] = place(w, u, rng, shared, at, i);
+            u->task.carried |= (u->request.out[i - row.inputs].arena == NULL ? 1u : 0) << (i - row.inputs);
+        }
     u->job = (struct gm_job){.user = u};
     u->record = NULL;
 }
@@ -139,7 +156,7 @@ static void draw(struct worker *w, struct rng *rng, struct unit *u)
 static void write_down(struct worker *w, struct unit *u)
 {
     if (u->record == NULL)
-        u->record = record_new(w->world, w->ledger, u->task.op, w->link->life, u->request.device);
+        u->record = record_new(w->world, w->ledger, u->task.c.op, w->link->life, u->request.device);
     u->record->state = RECORD_SENDING;
 }
 
@@ -227,7 +244,7 @@ static void see_time(struct worker *w, const struct unit *u, uint64_t start_ms)
 {
     if (work_late(start_ms))
         complain(w->world, "client %u.%u: job %u (%s) was answered only at its deadline", w->ledger->slot,
-                 w->ledger->incarnation, (uint32_t)(u->record - w->ledger->record), gm_op_name(u->task.op));
+                 w->ledger->incarnation, (uint32_t)(u->record - w->ledger->record), gm_op_name(u->task.c.op));
 }
 
 static void wait_for(struct worker *w, struct unit *u)
@@ -237,7 +254,7 @@ static void wait_for(struct worker *w, struct unit *u)
 
     if (rc == GM_ETIMEDOUT && gm_job_status(&u->job) == GM_EAGAIN)
         complain(w->world, "client %u.%u: job %u (%s) was not answered in %u ms", w->ledger->slot,
-                 w->ledger->incarnation, (uint32_t)(u->record - w->ledger->record), gm_op_name(u->task.op), WAIT_MS);
+                 w->ledger->incarnation, (uint32_t)(u->record - w->ledger->record), gm_op_name(u->task.c.op), WAIT_MS);
     if (rc != gm_job_status(&u->job))
         complain(w->world, "gm_wait said %s, the job %s", gm_status_name(rc), gm_status_name(gm_job_status(&u->job)));
     see_time(w, u, start_ms);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A client whose jobs are valid and whose second thread flips what they work on while they run: data between the
- * phases of sorts, histograms and sums, and words of descriptors that were published. It keeps the rules of the ring,
- * so that its jobs are taken. Two threads; it ends by being killed.
+ * phases of jobs, the indices and offsets that they go by, and words of descriptors that were published. It keeps the
+ * rules of the ring, so that its jobs are taken. Two threads; it ends by being killed.
  */
 #include "hostile.h"
 
@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #define ARENA_BYTES (4u << 20)
+#define CELL_ROOM   ((ARENA_BYTES / GM_BUFFERS_MAX - CELL_GUARD) / 64u * 64u)
 #define SLOTS       64u
 #define PATIENCE_MS 200u /* an answer that was flipped away does not come */
 
@@ -80,17 +81,28 @@ static void stop_flipping(void)
 
 /* ---- The first thread ---- */
 
+/* Ops with phases, between which data may change, and those that go where data says. */
+static bool is_worth_it(const struct task *task)
+{
+    const struct gm_op_row row = task_row(task);
+    bool goes = row.work != GM_WORK_ONE && row.work != GM_WORK_GRID;
+
+    for (uint32_t i = 0; i < row.inputs; i++)
+        goes |= gm_buffer_content(row.buffer[i]) != GM_CONTENT_T;
+    return goes;
+}
+
 static void describe(struct hostile *h, struct rng *rng, uint32_t words[GM_DESC_WORDS])
 {
-    static const uint32_t ops[] = {GM_OP_sort, GM_OP_sort, GM_OP_histogram, GM_OP_histogram, GM_OP_sum, GM_OP_min};
-    const uint32_t half = ARENA_BYTES / 2u;
     struct task task;
 
     do
         task_draw(&task, rng, random_one_in(rng, 4) ? 60000u : 3000u, false);
-    while (task.op != ops[random_below(rng, 6)]);
-    task.room = half - CELL_GUARD;
-    task.in_place = false;
+    while (!is_worth_it(&task));
+    task.room = CELL_ROOM;
+    task.c.same_buffer = false;
+    if (random_one_in(rng, 2)) /* else what is there, flipped */
+        task_fill(&task, h->arena.data);
     task_describe(&task, h->arena.handle, 0, words);
 }
 

@@ -51,7 +51,7 @@ static void describe(struct scribbler *s, uint32_t words[GM_DESC_WORDS])
     uint32_t handle = s->h->arena.handle;
 
     task_draw(&task, s->rng, 20000, true);
-    task.room = ARENA_BYTES / 2u - CELL_GUARD;
+    task.room = (ARENA_BYTES / GM_BUFFERS_MAX - CELL_GUARD) / 64u * 64u;
     if (random_one_in(s->rng, 3))
         handle = gm_handle(random_below(s->rng, 40), random_from(s->rng, 1, 4));
     task_describe(&task, handle, random_one_in(s->rng, 2) ? 0 : random_below(s->rng, 4096) * 8u, words);

@@ -24,7 +24,8 @@ static uint64_t next_u64(struct program *p)
 static void put_something(struct program *p, struct gm_wire_out *out)
 {
     static const uint32_t scalars[] = {GM_DTYPE_u8,  GM_DTYPE_i8,  GM_DTYPE_u32, GM_DTYPE_i32,
-                                       GM_DTYPE_u64, GM_DTYPE_i64, GM_DTYPE_f32, GM_DTYPE_f64};
+                                       GM_DTYPE_u64, GM_DTYPE_i64, GM_DTYPE_f32, GM_DTYPE_f64,
+                                       GM_DTYPE_f16, GM_DTYPE_bf16};
     const uint8_t what = next(p);
     char text[64];
     double d;
@@ -71,7 +72,7 @@ static void put_something(struct program *p, struct gm_wire_out *out)
         p->at += v;
         break;
     default:
-        gm_wire_put_scalar(out, scalars[next(p) % 8], next_u64(p));
+        gm_wire_put_scalar(out, scalars[next(p) % (sizeof scalars / sizeof *scalars)], next_u64(p));
     }
 }
 

@@ -53,7 +53,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     must(done.result_dtype <= GM_DTYPE_COUNT);
     if (done.result_dtype < GM_DTYPE_COUNT && gm_dtype_bytes(done.result_dtype) < 8)
         must(done.result >> (8 * gm_dtype_bytes(done.result_dtype)) == 0);
-    if (done.out != NULL)
-        must(done.out >= response.result && done.out + done.out_bytes <= data + size);
+    must(done.outputs <= GM_OUTPUTS_MAX);
+    for (uint32_t i = 0; i < GM_OUTPUTS_MAX; i++) {
+        must(done.out[i].bytes == NULL ? done.out[i].size == 0 : i < done.outputs);
+        if (done.out[i].bytes != NULL)
+            must(done.out[i].bytes >= response.result && done.out[i].size <= size &&
+                 done.out[i].bytes + done.out[i].size <= data + size);
+    }
     return 0;
 }

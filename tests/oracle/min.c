@@ -35,7 +35,10 @@ void gm_oracle_min(struct gm_oracle_job *job)
     }
     for (uint64_t i = 0; i < job->n; i++) {
         if (gm_dtype_kind(job->dtype) == 'f' && isnan(gm_oracle_number(job, i))) {
-            job->result = bytes == 4 ? 0x7fc00000u : 0x7ff8000000000000u;
+            job->result = job->dtype == GM_DTYPE_f16    ? 0x7e00u
+                          : job->dtype == GM_DTYPE_bf16 ? 0x7fc0u
+                          : bytes == 4                  ? 0x7fc00000u
+                                                        : 0x7ff8000000000000u;
             return;
         }
         if (beats(job, i, best))

@@ -6,8 +6,10 @@
 #ifndef GM_TESTS_ORACLE_H
 #define GM_TESTS_ORACLE_H
 
+#include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "errors.h"
 #include "lane.h"
@@ -32,6 +34,18 @@ struct gm_oracle_job {
 #include "ops.def"
 #undef OP
 
+/* An element of 16 bits, with the sign of zeros and NaNs. */
+static inline double gm_oracle_half(uint32_t dtype, uint16_t bits)
+{
+    const int fraction = dtype == GM_DTYPE_f16 ? 10 : 7, most = (1 << (15 - fraction)) - 1;
+    const int exponent = (bits & 0x7fff) >> fraction, rest = bits & ((1 << fraction) - 1);
+    const double sign = bits & 0x8000u ? -1.0 : 1.0;
+    if (exponent == most)
+        return copysign(rest != 0 ? NAN : INFINITY, sign);
+    const int first = (exponent == 0 ? 1 : exponent) - most / 2;
+    return sign * ldexp(exponent == 0 ? rest : rest + (1 << fraction), first - fraction);
+}
+
 /* Element i as a number: exact for all but the largest 64-bit integers on machines whose long double is a double. */
 static inline long double gm_oracle_number(const struct gm_oracle_job *job, uint64_t i)
 {
@@ -46,6 +60,9 @@ static inline long double gm_oracle_number(const struct gm_oracle_job *job, uint
         return (long double)((const int64_t *)job->in)[i];
     case GM_DTYPE_u64:
         return (long double)((const uint64_t *)job->in)[i];
+    case GM_DTYPE_f16:
+    case GM_DTYPE_bf16:
+        return gm_oracle_half(job->dtype, ((const uint16_t *)job->in)[i]);
     case GM_DTYPE_f32:
         return ((const float *)job->in)[i];
     default:

@@ -27,7 +27,7 @@ static void sum_floats(struct gm_oracle_job *job)
 void gm_oracle_sum(struct gm_oracle_job *job)
 {
     __int128 sum = 0;
-    if (job->dtype == GM_DTYPE_f32 || job->dtype == GM_DTYPE_f64) {
+    if (gm_dtype_kind(job->dtype) == 'f') {
         sum_floats(job);
         return;
     }

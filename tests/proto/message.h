@@ -28,7 +28,7 @@ void message_clear(struct message *m);
 void message_raw(struct message *m, const void *bytes, size_t size);
 
 /* Bodies of good requests: [0, 7, method, params]. */
-#define GOOD_REQUESTS_MAX 256
+#define GOOD_REQUESTS_MAX (2u * GM_OP_COUNT * GM_DTYPE_COUNT + 64u) /* ops, types, places; the other methods */
 struct good {
     char name[64];
     struct gm_wire_request request;

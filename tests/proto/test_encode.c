@@ -44,6 +44,15 @@ static void scalars_have_the_form_of_their_type(void **state)
         {GM_DTYPE_u64, UINT64_MAX, "\xcf\xff\xff\xff\xff\xff\xff\xff\xff", 9},
         {GM_DTYPE_f32, 0x3f800000u, "\xca\x3f\x80\x00\x00", 5},
         {GM_DTYPE_f64, UINT64_C(0x3ff0000000000000), "\xcb\x3f\xf0\x00\x00\x00\x00\x00\x00", 9},
+        {GM_DTYPE_f16, 0xbc00u, "\xca\xbf\x80\x00\x00", 5},
+        {GM_DTYPE_f16, 0x0001u, "\xca\x33\x80\x00\x00", 5}, /* 2^-24 */
+        {GM_DTYPE_f16, 0x03ffu, "\xca\x38\x7f\xc0\x00", 5}, /* the largest denormal */
+        {GM_DTYPE_f16, 0x7bffu, "\xca\x47\x7f\xe0\x00", 5}, /* 65504 */
+        {GM_DTYPE_f16, 0x8000u, "\xca\x80\x00\x00\x00", 5},
+        {GM_DTYPE_f16, 0xfc00u, "\xca\xff\x80\x00\x00", 5},
+        {GM_DTYPE_f16, 0x7e01u, "\xca\x7f\xc0\x20\x00", 5},
+        {GM_DTYPE_bf16, 0xc049u, "\xca\xc0\x49\x00\x00", 5},
+        {GM_DTYPE_bf16, 0x0001u, "\xca\x00\x01\x00\x00", 5},
         {GM_DTYPE_i32, UINT64_MAX, "\xff", 1}, /* bits that the type does not have do not matter */
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -143,8 +152,15 @@ static void the_largest_reply_fits_a_frame(void **state)
     static uint8_t bytes[GM_FRAME_HEADER + GM_FRAME_BYTES_MAX], payload[GM_INLINE_BYTES_MAX];
     struct gm_wire_out out = out_of(bytes, sizeof bytes);
     const struct gm_wire_done done = {GM_DTYPE_f64, UINT64_MAX, UINT32_MAX, UINT64_MAX, UINT64_MAX,
-                                      payload,      sizeof payload};
+                                      1,            {{payload, sizeof payload}}};
     assert_int_equal(gm_wire_encode_done(&out, UINT32_MAX, &done), GM_OK);
+    /* In two pieces. */
+    struct gm_wire_done two = done;
+    two.outputs = 2;
+    two.out[0].size = 8;
+    two.out[1] = (struct gm_wire_output){payload, sizeof payload - 8};
+    out = out_of(bytes, sizeof bytes);
+    assert_int_equal(gm_wire_encode_done(&out, UINT32_MAX, &two), GM_OK);
 }
 
 static void what_cannot_be_said_is_refused(void **state)

@@ -94,12 +94,23 @@ static void trailing_bytes_are_malformed(void **state)
     for_each_good(lengthen);
 }
 
+/* GM_ARGS: no argument. */
+static uint32_t arg_of(const char *key)
+{
+    uint32_t arg = 0;
+    while (arg < GM_ARGS && strcmp(gm_arg_name(arg), key) != 0)
+        arg++;
+    return arg;
+}
+
 static bool optional(const char *method, const char *key)
 {
-    static const char *const keys[] = {"client", "device", "descending", "kind", "slots"};
+    static const char *const keys[] = {"client", "device", "kind", "slots"};
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
         if (strcmp(key, keys[i]) == 0)
             return true;
+    if (arg_of(key) != GM_ARGS)
+        return gm_arg_type(arg_of(key)) == GM_ARG_FLAG;
     return strcmp(method, "arena.create") == 0 && strcmp(key, "name") == 0;
 }
 
@@ -211,17 +222,24 @@ static uint32_t kinds_of(const char *key)
         {"client", 1u << GM_ITEM_STR},
         {"kind", 1u << GM_ITEM_STR},
         {"name", 1u << GM_ITEM_STR},
-        {"value", numbers},
-        {"lo", numbers},
-        {"hi", numbers},
-        {"descending", 1u << GM_ITEM_BOOL},
         {"in", 1u << GM_ITEM_ARRAY},
         {"out", 1u << GM_ITEM_ARRAY},
     };
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
         if (strcmp(table[i].key, key) == 0)
             return table[i].kinds;
-    return 1u << GM_ITEM_UINT;
+    switch (arg_of(key) == GM_ARGS ? GM_ARG_COUNT : gm_arg_type(arg_of(key))) {
+    case GM_ARG_ELEMENT:
+    case GM_ARG_F64:
+        return numbers;
+    case GM_ARG_FLAG:
+        return 1u << GM_ITEM_BOOL;
+    case GM_ARG_TYPE:
+    case GM_ARG_COMPARE:
+        return 1u << GM_ITEM_STR;
+    default:
+        return 1u << GM_ITEM_UINT;
+    }
 }
 
 static void wrong_type(const struct good *g, const struct message *m, const struct parts *parts)

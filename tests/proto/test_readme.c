@@ -51,7 +51,6 @@ static void dtypes(void)
 
 static void ops(void)
 {
-    static const char *const results[] = {"none", "same", "wide", "count", "index"};
     line("| id | op | shape | dtypes | result | meaning |");
     line("|---|---|---|---|---|---|");
     for (uint32_t op = 0; op < GM_OP_COUNT; op++) {
@@ -62,26 +61,9 @@ static void ops(void)
                 snprintf(types + strlen(types), sizeof types - strlen(types), "%s%s", types[0] ? " " : "",
                          gm_dtype_name(d));
         line("| %u | %s | %s | %s | %s | %s |", op, gm_op_name(op), gm_shape_name(row.shape), types[0] ? types : "none",
-             results[row.result], gm_op_help(op));
+             gm_result_kind_name(row.result), gm_op_help(op));
     }
 }
-
-static const char *const extents[] = {[GM_EXTENT_N] = "n",
-                                      [GM_EXTENT_RESULT] = "n, of which the result says how many were written",
-                                      [GM_EXTENT_COUNT] = "bins",
-                                      [GM_EXTENT_COUNT1] = "bins + 1",
-                                      [GM_EXTENT_CELLS] = "bins * channels, or bins * bins_y",
-                                      [GM_EXTENT_PIXELS] = "n * channels",
-                                      [GM_EXTENT_LENGTH] = "length, or segments",
-                                      [GM_EXTENT_LENGTH1] = "segments + 1",
-                                      [GM_EXTENT_FIVE] = "5"};
-static const char *const contents[] = {[GM_CONTENT_T] = "dtype",
-                                       [GM_CONTENT_EDGES] = "dtype, rising",
-                                       [GM_CONTENT_WEIGHTS] = "dtype: center, west, east, north, south",
-                                       [GM_CONTENT_U64] = "u64",
-                                       [GM_CONTENT_TO] = "to",
-                                       [GM_CONTENT_INDEX] = "index, below length",
-                                       [GM_CONTENT_OFFSETS] = "index, not falling, from 0 to n"};
 
 /* What a shape's buffers hold, its arguments, and how its descriptor is. */
 static void shape(const char *name, struct gm_op_row row, uint32_t number)
@@ -93,7 +75,7 @@ static void shape(const char *name, struct gm_op_row row, uint32_t number)
         char field[GM_FIELD_BYTES_MAX];
         gm_buffer_name(&row, i, "", field);
         snprintf(text + strlen(text), sizeof text - strlen(text), "%s%s: %s (%s)", i ? "; " : "", field,
-                 extents[gm_buffer_extent(row.buffer[i])], contents[gm_buffer_content(row.buffer[i])]);
+                 gm_buffer_extent_name(&row, i), gm_buffer_content_name(&row, i));
     }
     for (uint32_t arg = 0; arg < GM_ARGS; arg++)
         if (row.args >> arg & 1u)
@@ -123,13 +105,10 @@ static const char *place_name(uint32_t place)
 
 static void arguments(void)
 {
-    static const char *const types[] = {[GM_ARG_ELEMENT] = "number, of dtype", [GM_ARG_F64] = "number",
-                                        [GM_ARG_COUNT] = "uint", [GM_ARG_SIZE] = "uint", [GM_ARG_FLAG] = "bool",
-                                        [GM_ARG_TYPE] = "str, an element type", [GM_ARG_COMPARE] = "str"};
     line("| argument | type | in the descriptor | meaning |");
     line("|---|---|---|---|");
     for (uint32_t arg = 0; arg < GM_ARGS; arg++)
-        line("| %s | %s | %s | %s |", gm_arg_name(arg), types[gm_arg_type(arg)], place_name(gm_arg_place(arg)),
+        line("| %s | %s | %s | %s |", gm_arg_name(arg), gm_arg_type_name(arg), place_name(gm_arg_place(arg)),
              gm_arg_help(arg));
 }
 
@@ -163,8 +142,8 @@ static const struct {
     N(GM_FRAME_HEADER) N(GM_FRAME_BYTES_MAX) N(GM_MSGPACK_DEPTH_MAX) N(GM_MSGPACK_ITEMS_MAX)                 \
     N(GM_METHOD_BYTES_MAX) N(GM_NAME_BYTES_MAX) N(GM_FIELD_BYTES_MAX) N(GM_ERROR_TEXT_MAX)                   \
     N(GM_FDS_PER_FRAME_MAX) N(GM_OUTPUT_BYTES_MAX) N(GM_STATS_BYTES_MAX) N(GM_INLINE_BYTES_MAX)              \
-    N(GM_BUFFERS_MAX) N(GM_ELEMENTS_MAX) N(GM_HIST_BINS_MAX) N(GM_CHANNELS_MAX) N(GM_ARENAS_MAX)             \
-    N(GM_ARENAS_PER_SESSION_MAX)                                                                            \
+    N(GM_BUFFERS_MAX) N(GM_OUTPUTS_MAX) N(GM_ELEMENTS_MAX) N(GM_HIST_BINS_MAX) N(GM_CHANNELS_MAX)          \
+    N(GM_ARENAS_MAX) N(GM_ARENAS_PER_SESSION_MAX)                                                            \
     N(GM_ARENA_BYTES_MAX) N(GM_ARENA_BYTES_PER_UID_DEFAULT) N(GM_ARENA_ALIGN) N(GM_LANE_SLOTS_MIN)           \
     N(GM_LANE_SLOTS_MAX) N(GM_LANE0_SLOTS) N(GM_LANES_MAX) N(GM_CLIENT_LANE_SLOTS_MAX)                       \
     N(GM_CLIENT_LANE_SLOTS_DEFAULT) N(GM_LANE_ABUSE_MAX) N(GM_CANCELS_MAX) N(GM_DESC_SKIP_MARK)              \
@@ -316,7 +295,7 @@ static void worked_examples_have_the_bytes_of_the_encoder(void **state)
     assert_int_equal(gm_wire_encode_request(&out, &request), GM_OK);
     expect_example("submit", &out);
 
-    const struct gm_wire_done done = {GM_DTYPE_f64, UINT64_C(0x4024000000000000), 0, 2100, 900, NULL, 0};
+    const struct gm_wire_done done = {GM_DTYPE_f64, UINT64_C(0x4024000000000000), 0, 2100, 900, 0, {{NULL, 0}}};
     out.size = 0;
     assert_int_equal(gm_wire_encode_done(&out, 1, &done), GM_OK);
     expect_example("done", &out);

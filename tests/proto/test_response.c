@@ -87,7 +87,7 @@ static void results_of_every_type_come_back_the_same(void **state)
     for (uint32_t dtype = 0; dtype < GM_DTYPE_COUNT; dtype++) {
         for (size_t i = 0; (GM_SCALAR_TYPES >> dtype & 1u) != 0 && i < sizeof patterns / sizeof patterns[0]; i++) {
             const uint64_t bits = patterns[i] & (UINT64_MAX >> (64 - 8 * gm_dtype_bytes(dtype)));
-            const struct gm_wire_done sent = {dtype, bits, 3, UINT64_C(1) << 40, UINT64_MAX, NULL, 0};
+            const struct gm_wire_done sent = {dtype, bits, 3, UINT64_C(1) << 40, UINT64_MAX, 0, {{NULL, 0}}};
             struct gm_wire_done back;
             struct gm_wire_response response;
             struct gm_problem problem;
@@ -101,17 +101,37 @@ static void results_of_every_type_come_back_the_same(void **state)
             assert_int_equal(back.device, 3);
             assert_int_equal(back.wait_ns, UINT64_C(1) << 40);
             assert_true(back.run_ns == UINT64_MAX);
-            assert_null(back.out);
-            assert_int_equal(back.out_bytes, 0);
+            assert_int_equal(back.outputs, 0);
+            assert_null(back.out[0].bytes);
+            assert_int_equal(back.out[0].size, 0);
         }
     }
+}
+
+/* All of them, by way of a float 32: denormals, infinities and the payloads of NaNs too. */
+static void results_of_16_bits_come_back_the_same(void **state)
+{
+    (void)state;
+    static const uint32_t dtypes[] = {GM_DTYPE_f16, GM_DTYPE_bf16};
+    for (uint32_t k = 0; k < 2; k++)
+        for (uint32_t bits = 0; bits < 65536u; bits++) {
+            const struct gm_wire_done sent = {dtypes[k], bits, 3, 1, 2, NULL, 0};
+            struct gm_wire_done back;
+            struct gm_wire_response response;
+            struct gm_problem problem;
+            struct message m;
+            a_done(&m, &sent);
+            assert_int_equal(gm_wire_decode_response(m.bytes, m.out.size, &response, &problem), GM_OK);
+            assert_int_equal(gm_wire_decode_done(&response, &back, &problem), GM_OK);
+            assert_int_equal(back.result, bits);
+        }
 }
 
 static void an_output_stays_in_the_frame(void **state)
 {
     (void)state;
     static const uint8_t bytes[300] = {1, 2, 3};
-    const struct gm_wire_done sent = {GM_DTYPE_COUNT, 0, 0, 1, 2, bytes, sizeof bytes};
+    const struct gm_wire_done sent = {GM_DTYPE_COUNT, 0, 0, 1, 2, 1, {{bytes, sizeof bytes}}};
     struct gm_wire_done back;
     struct gm_wire_response response;
     struct gm_problem problem;
@@ -120,9 +140,37 @@ static void an_output_stays_in_the_frame(void **state)
     assert_int_equal(gm_wire_decode_response(m.bytes, m.out.size, &response, &problem), GM_OK);
     assert_int_equal(gm_wire_decode_done(&response, &back, &problem), GM_OK);
     assert_int_equal(back.result_dtype, GM_DTYPE_COUNT);
-    assert_int_equal(back.out_bytes, sizeof bytes);
-    assert_true(back.out > m.bytes && back.out + back.out_bytes <= m.bytes + m.out.size);
-    assert_memory_equal(back.out, bytes, sizeof bytes);
+    assert_int_equal(back.outputs, 1);
+    assert_int_equal(back.out[0].size, sizeof bytes);
+    assert_true(back.out[0].bytes > m.bytes && back.out[0].bytes + back.out[0].size <= m.bytes + m.out.size);
+    assert_memory_equal(back.out[0].bytes, bytes, sizeof bytes);
+}
+
+/* Of two outputs each comes in its place, or nil where it lies in an arena; one of no bytes is there all the same. */
+static void two_outputs_come_in_their_places(void **state)
+{
+    (void)state;
+    static const uint8_t first[24] = {7}, second[300] = {9, 8};
+    for (uint32_t which = 1; which < 8; which++) {
+        struct gm_wire_done sent = {GM_DTYPE_u64, 3, 0, 1, 2, 2, {{NULL, 0}, {NULL, 0}}}, back;
+        struct gm_wire_response response;
+        struct gm_problem problem;
+        struct message m;
+        if (which & 1u)
+            sent.out[0] = (struct gm_wire_output){first, which & 4u ? 0 : sizeof first};
+        if (which & 2u)
+            sent.out[1] = (struct gm_wire_output){second, sizeof second};
+        a_done(&m, &sent);
+        assert_int_equal(gm_wire_decode_response(m.bytes, m.out.size, &response, &problem), GM_OK);
+        assert_int_equal(gm_wire_decode_done(&response, &back, &problem), GM_OK);
+        assert_int_equal(back.outputs, 2);
+        for (uint32_t i = 0; i < 2; i++) {
+            assert_int_equal(back.out[i].bytes != NULL, sent.out[i].bytes != NULL);
+            assert_int_equal(back.out[i].size, sent.out[i].size);
+            if (sent.out[i].size != 0)
+                assert_memory_equal(back.out[i].bytes, sent.out[i].bytes, sent.out[i].size);
+        }
+    }
 }
 
 static void every_part_of_the_envelope_is_checked(void **state)
@@ -223,8 +271,12 @@ static void a_done_of_a_wrong_shape_is_malformed(void **state)
         {RAW("\xa6" "device\x00\xa7wait_ns\x00\xa6run_ns\x00\xa6result\x00\xa5" "dtype\xa3" "f33"), 5, "dtype"},
         {RAW("\xa6" "device\x00\xa7wait_ns\x00\xa6run_ns\x00\xa6result\xff\xa5" "dtype\xa3u64"), 5, "result"},
         {RAW("\xa6" "device\x00\xa7wait_ns\x00\xa6run_ns\x00\xa6result\xc0\xa5" "dtype\xa3u64"), 5, "result"},
-        {RAW("\xa6" "device\x00\xa7wait_ns\x00\xa6run_ns\x00\xa6result\x01\xa5" "dtype\xa3" "f16"), 5, "result"},
+        {RAW("\xa6" "device\x00\xa7wait_ns\x00\xa6run_ns\x00\xa6result\xc3\xa5" "dtype\xa3" "f16"), 5, "result"},
         {RAW("\xa6" "device\x00\xa7wait_ns\x00\xa6run_ns\x00\xa3out\xa1x"), 4, "out"},
+        {RAW("\xa6" "device\x00\xa7wait_ns\x00\xa6run_ns\x00\xa3out\xc0"), 4, "out"},
+        {RAW("\xa6" "device\x00\xa7wait_ns\x00\xa6run_ns\x00\xa3out\x90"), 4, "out"},
+        {RAW("\xa6" "device\x00\xa7wait_ns\x00\xa6run_ns\x00\xa3out\x92\xc4\x00\x01"), 4, "out"},
+        {RAW("\xa6" "device\x00\xa7wait_ns\x00\xa6run_ns\x00\xa3out\x93\xc0\xc0\xc0"), 4, "out"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct message m;
@@ -290,7 +342,9 @@ int main(void)
         cmocka_unit_test(an_error_without_text_gets_the_one_of_its_number),
         cmocka_unit_test(an_error_without_an_id_is_about_the_connection),
         cmocka_unit_test(results_of_every_type_come_back_the_same),
+        cmocka_unit_test(results_of_16_bits_come_back_the_same),
         cmocka_unit_test(an_output_stays_in_the_frame),
+        cmocka_unit_test(two_outputs_come_in_their_places),
         cmocka_unit_test(every_part_of_the_envelope_is_checked),
         cmocka_unit_test(a_newer_daemon_may_say_more),
         cmocka_unit_test(a_done_of_a_wrong_shape_is_malformed),

@@ -104,8 +104,9 @@ static void unknown_ops_and_types_have_errors_of_their_own(void **state)
     typed("sum", "u8", 1);
     key_arena("in", 1, 0);
     expect(GM_EDTYPE, "dtype");
-    typed("sum", "bf16", 1);
+    typed("sort", "bf16", 1);
     key_arena("in", 1, 0);
+    key_arena("out", 1, 0);
     expect(GM_EDTYPE, "dtype");
 }
 
@@ -315,6 +316,35 @@ static void places_have_an_arena_and_an_offset(void **state)
     }
 }
 
+/* Each alone fits a message; together they may not. */
+static void data_of_one_direction_fits_a_message_together(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t n;
+        uint32_t nils;
+        int code;
+        const char *field;
+    } cases[] = {
+        {GM_INLINE_BYTES_MAX / 12, 2, GM_OK, ""},
+        {GM_INLINE_BYTES_MAX / 12 + 1, 2, GM_ESIZE, "out[1]"},
+        {GM_INLINE_BYTES_MAX / 8, 2, GM_ESIZE, "out[1]"},
+        {GM_INLINE_BYTES_MAX / 8, 1, GM_OK, ""},
+        {GM_INLINE_BYTES_MAX / 4 + 1, 2, GM_ESIZE, "out[0]"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        typed("run_length", "f32", cases[i].n);
+        key_arena("in", 1, 0);
+        key("out");
+        gm_wire_put_array(&m.out, 2);
+        if (cases[i].nils < 2)
+            message_raw(&m, "\x82\xa5" "arena\x01\xa6offset\x00", 16);
+        for (uint32_t k = 0; k < cases[i].nils; k++)
+            gm_wire_put_nil(&m.out);
+        expect(cases[i].code, cases[i].field);
+    }
+}
+
 static void histogram(uint64_t bins, double lo, double hi)
 {
     typed("histogram", "f32", 1);
@@ -434,6 +464,57 @@ static void a_value_becomes_element_bits_or_is_named(void **state)
     }
 }
 
+/* 16 bits: rounded once to nearest and even, from whatever number the message has. */
+static void a_value_of_16_bits_is_rounded_once(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t dtype;
+        struct gm_item item;
+        uint64_t bits; /* REFUSED: none */
+    } cases[] = {
+#define REFUSED UINT64_MAX
+#define F(v)    {.type = GM_ITEM_F64, .u = (v)}
+        {GM_DTYPE_f16, F(UINT64_C(0x3ff0000000000000)), 0x3c00},
+        {GM_DTYPE_f16, F(UINT64_C(0xbff0020000000000)), 0xbc00}, /* 1 + 2^-11: a half, to even */
+        {GM_DTYPE_f16, F(UINT64_C(0x3ff0020000000001)), 0x3c01}, /* and a bit more */
+        {GM_DTYPE_f16, F(UINT64_C(0x3ff0060000000000)), 0x3c02},
+        {GM_DTYPE_f16, F(UINT64_C(0x40effc0000000000)), 0x7bff}, /* 65504 */
+        {GM_DTYPE_f16, F(UINT64_C(0x40effdffffffffff)), 0x7bff},
+        {GM_DTYPE_f16, F(UINT64_C(0x40effe0000000000)), REFUSED}, /* 65520 would round to infinity */
+        {GM_DTYPE_f16, F(UINT64_C(0x7fefffffffffffff)), REFUSED},
+        {GM_DTYPE_f16, F(UINT64_C(0xfff0000000000000)), 0xfc00},
+        {GM_DTYPE_f16, F(UINT64_C(0x3e60000000000000)), 0},      /* 2^-25: a half of the least */
+        {GM_DTYPE_f16, F(UINT64_C(0xbe60000000000001)), 0x8001},
+        {GM_DTYPE_f16, F(UINT64_C(0x3f0ffc0000000000)), 0x0400}, /* below the least normal, to it */
+        {GM_DTYPE_f16, F(UINT64_C(0x0000000000000001)), 0},
+        {GM_DTYPE_f16, F(UINT64_C(0x8000000000000000)), 0x8000},
+        {GM_DTYPE_f16, F(UINT64_C(0x7ff8000000000000)), 0x7e00},
+        {GM_DTYPE_f16, F(UINT64_C(0xfff0000000000001)), 0xfe00}, /* a payload that is lost stays a NaN */
+        {GM_DTYPE_f16, {.type = GM_ITEM_F32, .u = 0x7fa02000u}, 0x7d01},
+        {GM_DTYPE_f16, {.type = GM_ITEM_UINT, .u = 2049}, 0x6800},
+        {GM_DTYPE_f16, {.type = GM_ITEM_INT, .u = (uint64_t)-2051}, 0xe802},
+        {GM_DTYPE_f16, {.type = GM_ITEM_UINT, .u = 65519}, 0x7bff},
+        {GM_DTYPE_f16, {.type = GM_ITEM_UINT, .u = 65520}, REFUSED},
+        {GM_DTYPE_bf16, F(UINT64_C(0x3ff0100000000000)), 0x3f80}, /* 1 + 2^-8 */
+        {GM_DTYPE_bf16, F(UINT64_C(0x3ff0100000000001)), 0x3f81},
+        {GM_DTYPE_bf16, F(UINT64_C(0x47efe00000000000)), 0x7f7f},
+        {GM_DTYPE_bf16, F(UINT64_C(0x47eff00000000000)), REFUSED},
+        {GM_DTYPE_bf16, F(UINT64_C(0x3790000000000000)), 0},
+        {GM_DTYPE_bf16, F(UINT64_C(0x3790000000000001)), 0x0001}, /* above a half of 2^-133 */
+        {GM_DTYPE_bf16, {.type = GM_ITEM_UINT, .u = UINT64_C(0x8080000000000000)}, 0x5f00},
+        {GM_DTYPE_bf16, {.type = GM_ITEM_UINT, .u = UINT64_C(0x8080000000000001)}, 0x5f01}, /* not by way of f64 */
+        {GM_DTYPE_bf16, {.type = GM_ITEM_INT, .u = UINT64_C(0) - UINT64_C(0x4040000000000001)}, 0xde81},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        uint64_t bits = REFUSED;
+        const bool taken = gm_scalar_bits(&cases[i].item, cases[i].dtype, &bits);
+        assert_int_equal(taken, cases[i].bits != REFUSED);
+        if (taken && bits != cases[i].bits)
+            fail_msg("case %zu: %llx instead of %llx", i, (unsigned long long)bits, (unsigned long long)cases[i].bits);
+    }
+}
+
 static void devices_are_counted_from_zero(void **state)
 {
     (void)state;
@@ -462,8 +543,10 @@ int main(void)
         cmocka_unit_test(an_inline_input_of_the_largest_size_is_taken),
         cmocka_unit_test(buffers_have_a_number_and_a_kind),
         cmocka_unit_test(places_have_an_arena_and_an_offset),
+        cmocka_unit_test(data_of_one_direction_fits_a_message_together),
         cmocka_unit_test(histograms_have_bins_and_finite_edges),
         cmocka_unit_test(a_value_becomes_element_bits_or_is_named),
+        cmocka_unit_test(a_value_of_16_bits_is_rounded_once),
         cmocka_unit_test(devices_are_counted_from_zero),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

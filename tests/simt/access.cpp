@@ -4,15 +4,7 @@
  */
 #include "collectives.h"
 
-#if defined(__SANITIZE_ADDRESS__)
-#define ACCESS_ASAN 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define ACCESS_ASAN 1
-#endif
-#endif
-
-#ifdef ACCESS_ASAN
+#ifdef GM_SIMT_ASAN
 #include <sanitizer/asan_interface.h>
 
 bool gm_simt_readable(const void *p, size_t bytes)
@@ -34,7 +26,7 @@ bool gm_simt_readable(const void *, size_t)
 }
 #endif
 
-__attribute__((no_sanitize("address"))) void gm_simt_copy(void *to, const void *from, size_t bytes)
+void gm_simt_copy(void *to, const void *from, size_t bytes)
 {
     uint8_t *t = (uint8_t *)to;
     const uint8_t *f = (const uint8_t *)from;

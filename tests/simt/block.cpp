@@ -201,7 +201,10 @@ static struct gm_simt_block *choose_block(const struct gm_simt_block *here)
 static void next(bool other_block)
 {
     struct gm_simt_block *b = gm_simt_here;
-    uint32_t w = other_block ? GM_SIMT_WARPS : choose_warp(b);
+    const uint32_t here = ready(&b->warp[b->current]);
+    uint32_t w = b->current;
+    if (other_block || here == 0 || launched->order == GM_SIMT_RANDOM)
+        w = other_block ? GM_SIMT_WARPS : choose_warp(b);
     if (w == GM_SIMT_WARPS) {
         if (++idle_rounds > IDLE_ROUNDS)
             gm_simt_fail("waits for something that does not come");
@@ -278,17 +281,17 @@ static uint64_t combine(enum gm_simt_kind kind, uint64_t a, uint64_t b)
 static void vote(struct gm_simt_warp *warp, uint32_t mask, enum gm_simt_kind kind)
 {
     uint32_t yes = 0;
-    uint64_t sum = warp->in[lowest(mask)];
-    for (uint32_t set = mask; set != 0; set &= set - 1u) {
-        yes |= warp->in[lowest(set)] != 0 ? 1u << lowest(set) : 0u;
-        if (set != mask && kind >= GM_SIMT_REDUCE_ADD)
-            sum = combine(kind, sum, warp->in[lowest(set)]);
+    for (uint32_t lane = 0; lane < 32u; lane++)
+        yes |= warp->in[lane] != 0 ? 1u << lane : 0u;
+    yes &= mask;
+    uint64_t answer = kind == GM_SIMT_BALLOT ? yes : kind == GM_SIMT_ANY ? yes != 0 : yes == mask;
+    if (kind >= GM_SIMT_REDUCE_ADD) {
+        answer = warp->in[lowest(mask)];
+        for (uint32_t set = mask & (mask - 1u); set != 0; set &= set - 1u)
+            answer = combine(kind, answer, warp->in[lowest(set)]);
     }
-    for (uint32_t set = mask; set != 0; set &= set - 1u)
-        warp->out[lowest(set)] = kind == GM_SIMT_BALLOT ? yes
-                                 : kind == GM_SIMT_ANY  ? yes != 0
-                                 : kind == GM_SIMT_ALL  ? yes == mask
-                                                        : sum;
+    for (uint32_t lane = 0; lane < 32u; lane++)
+        warp->out[lane] = mask >> lane & 1u ? answer : warp->out[lane];
 }
 
 static void match(struct gm_simt_warp *warp, uint32_t mask, enum gm_simt_kind kind)
@@ -301,11 +304,9 @@ static void match(struct gm_simt_warp *warp, uint32_t mask, enum gm_simt_kind ki
     }
 }
 
-/* Whether all that the mask names are in this collective; false: some are not here yet. */
+/* Whether all that the mask names, who all wait, wait in this collective; false: some have one of their own first. */
 static bool complete(const struct gm_simt_warp *warp, uint32_t mask, const struct gm_simt_call *c)
 {
-    if ((warp->waiting & mask) != mask)
-        return false;
     for (uint32_t set = mask; set != 0; set &= set - 1u)
         if (warp->call[lowest(set)].mask != mask)
             return false;
@@ -320,33 +321,39 @@ static bool complete(const struct gm_simt_warp *warp, uint32_t mask, const struc
     return true;
 }
 
+/* All that the mask names have come. */
+static void exchange(struct gm_simt_warp *warp, uint32_t mask, const struct gm_simt_call *call)
+{
+    if (!complete(warp, mask, call))
+        return;
+    if (call->kind <= GM_SIMT_SHFL_XOR)
+        shuffle(warp, mask);
+    else if (call->kind == GM_SIMT_MATCH_ANY || call->kind == GM_SIMT_MATCH_ALL)
+        match(warp, mask, call->kind);
+    else if (call->kind != GM_SIMT_SYNCWARP)
+        vote(warp, mask, call->kind);
+    warp->waiting &= ~mask;
+    warp->runnable |= mask;
+    warp->tired &= ~mask;
+    idle_rounds = 0;
+}
+
 uint64_t gm_simt_warp_call(enum gm_simt_kind kind, uint32_t mask, uint64_t value, uint32_t arg, uint32_t width,
                            struct gm_simt_site site)
 {
     struct gm_simt_warp *warp = &gm_simt_here->warp[threadIdx.x / 32u];
     const uint32_t lane = threadIdx.x & 31u;
-    struct gm_simt_call *call = &warp->call[lane];
     if (!(mask >> lane & 1u))
         gm_simt_fail("is not in the mask %08x that it names in %s at %s:%d", mask, name_of(kind), short_name(site.file),
                      site.line);
-    if (width == 0 || width > 32u || (width & (width - 1u)) != 0)
+    if (width - 1u > 31u || (width & (width - 1u)) != 0)
         gm_simt_fail("asks for a width of %u in %s at %s:%d", width, name_of(kind), short_name(site.file), site.line);
-    *call = {kind, mask, arg, width, site};
+    warp->call[lane] = {kind, mask, arg, width, site};
     warp->in[lane] = value;
     warp->runnable &= ~(1u << lane);
     warp->waiting |= 1u << lane;
-    if (complete(warp, mask, call)) {
-        if (kind <= GM_SIMT_SHFL_XOR)
-            shuffle(warp, mask);
-        else if (kind == GM_SIMT_MATCH_ANY || kind == GM_SIMT_MATCH_ALL)
-            match(warp, mask, kind);
-        else if (kind != GM_SIMT_SYNCWARP)
-            vote(warp, mask, kind);
-        warp->waiting &= ~mask;
-        warp->runnable |= mask;
-        warp->tired &= ~mask;
-        idle_rounds = 0;
-    }
+    if ((warp->waiting & mask) == mask)
+        exchange(warp, mask, &warp->call[lane]);
     next(false);
     return warp->out[lane];
 }
@@ -423,7 +430,10 @@ bool gm_simt_launch(const struct gm_simt_launch *launch, char *why, size_t size)
     running = &own;
     gm_simt_here = blocks[0];
     next(false);
-    if (failed)
-        snprintf(why, size, "%s", failure);
-    return !failed;
+    if (!failed)
+        return true;
+    snprintf(why, size, "%s", failure);
+    for (uint32_t i = 0; i < launch->blocks * GM_SIMT_THREADS; i++)
+        gm_fiber_abandon(&blocks[i / GM_SIMT_THREADS]->fiber[i % GM_SIMT_THREADS]);
+    return false;
 }

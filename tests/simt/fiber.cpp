@@ -11,14 +11,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#if defined(__SANITIZE_ADDRESS__)
-#define FIBER_ASAN 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define FIBER_ASAN 1
-#endif
-#endif
-#ifdef FIBER_ASAN
+#ifdef GM_SIMT_ASAN
 #include <pthread.h>
 #include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
@@ -69,7 +62,7 @@ void gm_fibers_open(struct gm_fiber *fibers, uint32_t count)
 void gm_fiber_adopt(struct gm_fiber *fiber)
 {
     memset(fiber, 0, sizeof *fiber);
-#ifdef FIBER_ASAN
+#ifdef GM_SIMT_ASAN
     pthread_attr_t attr;
     void *stack = NULL;
     pthread_getattr_np(pthread_self(), &attr);
@@ -88,19 +81,25 @@ static void (*first)(void);
 /* The first frame of every fiber. */
 static void enter(void)
 {
-#ifdef FIBER_ASAN
+#ifdef GM_SIMT_ASAN
     __sanitizer_finish_switch_fiber(NULL, NULL, NULL);
 #endif
     first();
     abort();
 }
 
+void gm_fiber_abandon(struct gm_fiber *fiber)
+{
+#ifdef GM_SIMT_ASAN
+    __asan_unpoison_memory_region(fiber->stack, fiber->bytes);
+#else
+    (void)fiber;
+#endif
+}
+
 void gm_fiber_begin(struct gm_fiber *fiber, void (*entry)(void))
 {
     first = entry; /* the same one for all */
-#ifdef FIBER_ASAN
-    __asan_unpoison_memory_region(fiber->stack, fiber->bytes);
-#endif
 #ifdef FIBER_UCONTEXT
     ucontext_t *context = (ucontext_t *)fiber->at;
     getcontext(context);
@@ -122,7 +121,7 @@ void gm_fiber_begin(struct gm_fiber *fiber, void (*entry)(void))
 
 void gm_fiber_switch(struct gm_fiber *from, struct gm_fiber *to)
 {
-#ifdef FIBER_ASAN
+#ifdef GM_SIMT_ASAN
     __sanitizer_start_switch_fiber(&from->fake, to->stack, to->bytes);
 #endif
 #ifdef FIBER_UCONTEXT
@@ -130,7 +129,7 @@ void gm_fiber_switch(struct gm_fiber *from, struct gm_fiber *to)
 #else
     gm_simt_jump(&from->at, to->at);
 #endif
-#ifdef FIBER_ASAN
+#ifdef GM_SIMT_ASAN
     __sanitizer_finish_switch_fiber(from->fake, NULL, NULL);
 #endif
 }

@@ -24,8 +24,10 @@ struct gm_fiber {
 void gm_fibers_open(struct gm_fiber *fibers, uint32_t count);
 /* The stack that the thread runs on now. */
 void gm_fiber_adopt(struct gm_fiber *fiber);
-/* Makes it begin with entry, which must not return. What stood on its stack is gone. */
+/* Makes it begin with entry, which must not return. What stood on its stack is gone: the frames of entry alone, or
+ * whatever, if gm_fiber_abandon was told. */
 void gm_fiber_begin(struct gm_fiber *fiber, void (*entry)(void));
+void gm_fiber_abandon(struct gm_fiber *fiber);
 /* from: the one that runs. Returns when another fiber switches back to it. */
 void gm_fiber_switch(struct gm_fiber *from, struct gm_fiber *to);
 

@@ -27,14 +27,6 @@
 #include <type_traits>
 #include <utility>
 
-#if defined(__SANITIZE_ADDRESS__)
-#define GM_SIMT_ASAN 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define GM_SIMT_ASAN 1
-#endif
-#endif
-
 #include "block.h"
 #include "collectives.h"
 #include "cuda_types.h"

@@ -4,6 +4,7 @@
 standard error, documented exit codes, files in and out. NumPy reads and writes the .npy files when it is there."""
 import json
 import os
+import re
 import resource
 import signal
 import struct
@@ -59,11 +60,17 @@ def help_and_usage():
     refused(2, "takes no input", "run", "nop", "file")
     refused(2, "takes one input", "run", "sum", "a", "b")
     refused(2, "not an element type", "run", "sum", "-t", "f33")
-    refused(2, "needs --dtype, --count and --value; --dtype is missing", "run", "fill", "-n", "3", "--value", "1")
-    refused(2, "needs --dtype, --count and --value; --count is missing", "run", "fill", "-t", "u8", "--value", "1")
-    refused(2, "needs --dtype, --count and --value; --value is missing", "run", "fill", "-t", "u8", "-n", "3")
+    refused(2, "fill needs --dtype, --count and --value", "run", "fill")
+    refused(2, "fill needs --dtype and --value", "run", "fill", "-n", "3")
     refused(2, "takes no --value", "run", "sum", "--value", "3")
-    refused(2, "needs --bins, --lo and --hi; --lo is missing", "run", "histogram", "--bins", "3")
+    refused(2, "histogram needs --lo, --hi and --bins", "run", "histogram")
+    refused(2, "histogram needs --lo and --hi", "run", "histogram", "--bins", "3")
+    refused(2, "--lo: \"x\" is not a number", "run", "histogram", "--bins", "3", "--lo", "x", "--hi", "1")
+    refused(2, "--bins: \"1e3\" is not a whole number", "run", "histogram", "--bins", "1e3", "--lo", "0", "--hi", "1")
+    refused(2, "takes no --lo-y", "run", "histogram", "--lo_y", "0")
+    refused(2, "takes no --compare", "run", "sum", "--compare", "lt")
+    refused(2, "takes no --result", "run", "sort", "--result")
+    refused(2, "has one output: one --output", "run", "sort", "-o", "a", "-o", "b")
     refused(2, "takes no --descending", "run", "sum", "--descending")
     refused(2, "number of seconds", "ping", "--timeout", "soon")
     run("run", "sum", "--colour", exit_code=2)
@@ -74,6 +81,17 @@ def help_and_usage():
                           ("--seed", "-1")):
         refused(2, f'{option}: "{value}" is not ', "bench", option, value)
     refused(2, "takes no arguments", "bench", "extra")
+
+
+def help_of_ops():
+    """Every argument of ops.def is an option, and an op's help has its own."""
+    everything = text("run", "--help")
+    table = open(os.path.join(os.environ["GM_E2E"], "..", "..", "proto", "ops.def")).read()
+    arguments = re.findall(r"^ARG\((\w+),", table, re.M)
+    assert len(arguments) > 20 and all(f" --{name.replace('_', '-')} " in everything for name in arguments), everything
+    histogram = text("run", "histogram", "--help")
+    assert re.findall(r"^ +(--[a-z-]+)", histogram, re.M) == ["--lo", "--hi", "--bins"], histogram
+    assert histogram.startswith("usage: gridmill run histogram [INPUT] ") and "counts of in" in histogram
 
 
 def unreachable():
@@ -114,6 +132,13 @@ def arrays():
         assert text("run", "histogram", "--bins", "3", "--lo", "0", "--hi", "3", "--arena", arena,
                     stdin="0 1 1 2 2 2 3 4 -1") == "1\n2\n4\n"
         assert text("run", "sort", "--arena", arena, stdin="") == ""
+    histogram = ["run", "histogram", "--bins", "2", "--lo", "0", "--hi", "2"]
+    assert text(*histogram, "--result", stdin="0 1 1 5") == "1\n2\n" and run.stderr == "3\n", run.stderr
+    for wrong, message in ((["--hi", "0"], "hi must be more than lo (GM_EINVAL)"),
+                           (["--lo", "nan"], "lo must be finite (GM_EINVAL)"),
+                           (["--bins", "0"], "bins must be 1 to 65536 (GM_ESIZE)"),
+                           (["--bins", "65537"], "bins must be 1 to 65536 (GM_ESIZE)")):
+        refused(1, "histogram: " + message, *histogram, *wrong)
     refused(2, "not auto, inline, shared or device", "run", "sort", "--arena", "cloud")
     refused(2, "not a number of this type", "run", "fill", "-t", "u8", "-n", "1", "--value", "256")
     numbers = list(range(300000, 0, -1))
@@ -310,6 +335,25 @@ def figures(daemon):
     assert "sum" in names and [line.split()[0] for line in text("ops").splitlines()] == names
     assert "sum of in" in text("ops", "sum")
     refused(1, 'no op "none"', "ops", "none")
+    histogram = next(op for op in ops if op["name"] == "histogram")
+    assert histogram["result"] == "count" and histogram["dtypes2"] == [], histogram
+    assert histogram["buffers"] == [{"name": "in[0]", "extent": "n", "content": "dtype"},
+                                    {"name": "out[0]", "extent": "bins", "content": "u64"}], histogram
+    assert [(a["name"], a["type"], a["optional"]) for a in histogram["arguments"]] == \
+        [("lo", "number", False), ("hi", "number", False), ("bins", "uint", False)], histogram
+    sort = next(op for op in ops if op["name"] == "sort")["arguments"]
+    assert sort == [{"name": "descending", "type": "bool", "optional": True, "help": "largest first"}], sort
+    assert next(op for op in ops if op["name"] == "nop")["buffers"] == []
+    shown = text("ops", "histogram")
+    assert re.search(r"^  out\[0\] +bins +u64$", shown, re.M) and re.search(r"^  hi +number +upper", shown, re.M), shown
+    assert re.search(r"f64 +\[descending\]$", text("ops"), re.M), text("ops")
+    for op in ops:  # what the command shows without a daemon is the same
+        offline = text("run", op["name"], "--help")
+        assert op["help"] in offline
+        assert [f'{b["name"]} {b["extent"]} ({b["content"]})' for b in op["buffers"]] == \
+            [re.sub(" +", " ", line) for line in re.findall(r"^ +((?:in|out)\[.*)$", offline, re.M)], offline
+        assert [a["name"] for a in op["arguments"]] == \
+            [name.replace("-", "_") for name in re.findall(r"^ +--([a-z-]+)", offline, re.M)], offline
     stats = json.loads(run("stats", "--json"))
     assert stats["schema"] == 1 and stats["daemon"]["healthy"] == 1 and stats["devices"][0]["done"] > 0
     assert stats["limits"]["inline_bytes"] == 1048576
@@ -408,6 +452,7 @@ def without_standard_descriptors(missing):
 
 
 help_and_usage()
+help_of_ops()
 unreachable()
 for closed in ([0], [1, 2], [0, 1, 2]):
     without_standard_descriptors(closed)

@@ -16,7 +16,7 @@ def read(path):
 
 def options_of(*command):
     out = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    return set(re.findall(r"(?<![\w-])(--[a-z][a-z-]*)", out))
+    return set(re.findall(r"(?<![\w-])(--[a-z][a-z-]*)", re.sub(r"`[^`]*`", "", out)))
 
 
 header = read("client/gridmill.h")
@@ -34,6 +34,12 @@ text = "\n".join(pages)
 missing = {s for s in statuses if s not in text} - {
     "GM_EPROTO", "GM_ETOOLARGE", "GM_ETOODEEP", "GM_ETOOMANY", "GM_EMETHOD", "GM_EINTERNAL", "GM_ENOTFOUND"}
 assert not missing, missing
+
+# Every argument of an op is a member of a request that the page and the header tell about.
+arguments = re.findall(r"^ARG\((\w+),", read("proto/ops.def"), re.M)
+page = read("client/gm_submit.3.scd")
+missing = [name for name in arguments if f"_{name}_" not in page or not re.search(rf"\b{name};", header)]
+assert len(arguments) > 20 and not missing, missing
 
 page = read("tools/gridmill/gridmill.1.scd")
 told = set(re.findall(r"(?<![\w-])(--[a-z][a-z-]*)", page))
@@ -61,8 +67,25 @@ if os.path.isdir(manual):
         with open(os.path.join(manual, "man3", name + ".3")) as file:
             first = file.readline().split()
         assert first[0] != ".so" or os.path.isfile(os.path.join(manual, first[1])), (name, first)
-completion = read("tools/gridmill/gridmill.bash")
-for command in ("run", "arena", "ops", "stats", "ping", "bench", "drain"):
-    missing = options_of(gridmill, command, "--help") - set(re.findall(r"--[a-z-]+", completion))
-    assert not missing, (command, missing)
+
+
+def completed(*words):
+    """What bash offers behind these words for an option."""
+    script = f'. "$1"; shift; COMP_WORDS=(gridmill "$@" --); COMP_CWORD={len(words) + 1}; _gridmill; ' \
+        'printf "%s\\n" "${COMPREPLY[@]}"'
+    environment = dict(os.environ, PATH=programs + ":" + os.environ["PATH"])
+    out = subprocess.run(["bash", "-c", script, "bash", os.path.join(source, "tools/gridmill/gridmill.bash"), *words],
+                         capture_output=True, text=True, check=True, env=environment)
+    assert out.stderr == "", out.stderr
+    return set(out.stdout.split())
+
+
+for command in ("ops", "stats", "ping", "bench", "drain"):
+    assert completed(command) == options_of(gridmill, command, "--help"), (command, completed(command))
+assert completed("arena", "put") == options_of(gridmill, "arena", "--help"), completed("arena", "put")
+rows = read("proto/ops.def")
+options = {"--" + name.replace("_", "-") for name in arguments}
+for op in re.findall(r"^OP\(\d+, (\w+),", rows, re.M):
+    wanted = options_of(gridmill, "run", "--help") - options | options_of(gridmill, "run", op, "--help")
+    assert completed("run", op) == wanted, (op, completed("run", op) ^ wanted)
 print(len(functions), "functions")

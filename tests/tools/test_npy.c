@@ -53,15 +53,18 @@ static void headers_of_numpy_are_read(void **state)
         const char *dictionary;
         uint32_t dtype;
         uint64_t n;
-    } good[] = {{"{'descr': '<f8', 'fortran_order': False, 'shape': (3,), }", GM_F64, 3},
-                {"{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }", GM_F32, 12},
-                {"{'descr': '|u1', 'fortran_order': False, 'shape': (0,), }", GM_U8, 0},
-                {"{'descr': '<i8', 'fortran_order': False, 'shape': (), }", GM_I64, 1},
-                {"{'descr': '<u4', 'fortran_order': True, 'shape': (7,), }", GM_U32, 7},
-                {"{\"shape\": (2,3,), \"descr\":\"<i4\",\"fortran_order\":False}", GM_I32, 6},
-                {"{'descr': '<f2', 'fortran_order': False, 'shape': (5,), }", GM_F16, 5},
-                {"{'descr': '<u8', 'fortran_order': False, 'shape': (4294967296, 2), }", GM_U64, UINT64_C(8589934592)},
-                {"{'descr': '>i1', 'fortran_order': False, 'shape': (2,), }", GM_I8, 2}};
+        uint32_t dimensions;
+        uint64_t last;
+    } good[] = {{"{'descr': '<f8', 'fortran_order': False, 'shape': (3,), }", GM_F64, 3, 1, 3},
+                {"{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }", GM_F32, 12, 2, 4},
+                {"{'descr': '|u1', 'fortran_order': False, 'shape': (0,), }", GM_U8, 0, 1, 0},
+                {"{'descr': '<i8', 'fortran_order': False, 'shape': (), }", GM_I64, 1, 0, 1},
+                {"{'descr': '<u4', 'fortran_order': True, 'shape': (7,), }", GM_U32, 7, 1, 7},
+                {"{\"shape\": (2,3,), \"descr\":\"<i4\",\"fortran_order\":False}", GM_I32, 6, 2, 3},
+                {"{'descr': '<f2', 'fortran_order': False, 'shape': (5,), }", GM_F16, 5, 1, 5},
+                {"{'descr': '<u8', 'fortran_order': False, 'shape': (4294967296, 2), }", GM_U64,
+                 UINT64_C(8589934592), 2, 2},
+                {"{'descr': '>i1', 'fortran_order': False, 'shape': (2,), }", GM_I8, 2, 1, 2}};
     struct npy npy;
     const char *why;
 
@@ -72,6 +75,8 @@ static void headers_of_numpy_are_read(void **state)
                 fail_msg("%s: %s", good[i].dictionary, why);
             assert_int_equal(good[i].dtype, npy.dtype);
             assert_int_equal(good[i].n, npy.n);
+            assert_int_equal(good[i].dimensions, npy.dimensions);
+            assert_int_equal(good[i].last, npy.last);
             assert_int_equal(0, npy.header_bytes % 64);
         }
 }

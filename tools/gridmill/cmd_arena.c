@@ -172,7 +172,7 @@ static int arena_put(struct arena_options *o)
         return usage_error("arena", "arena put needs a file and a name");
     if (o->shared && o->device != NULL)
         return usage_error("arena", "--shared memory belongs to no device");
-    int rc = input_open(o->arguments[0], o->dtype, UINT64_MAX, &input);
+    int rc = input_open(o->arguments[0], o->dtype, "--dtype", UINT64_MAX, &input);
     if (rc == EXIT_DONE && input.bytes == 0)
         rc = complain(EXIT_FAILED, "%s: is empty", input.name);
     if (rc == EXIT_DONE)

@@ -11,14 +11,14 @@
 static void print_help(void)
 {
     fputs("usage: gridmill ops [OP] [OPTION...]\n\n"
-          "Lists the ops of the running daemon: name, shape of the arguments, result, element types. With OP, also\n"
-          "says what it does.\n\n"
+          "Lists the ops of the running daemon: name, shape, result, element types, and arguments, in brackets those\n"
+          "that may be left out. With OP, also says what it does, what its buffers hold and its arguments mean.\n\n"
           "      --json          print JSON\n" COMMON_HELP,
           stdout);
 }
 
 enum { OPTION_JSON = OPTION_FIRST };
-enum { COLUMN_NAME, COLUMN_SHAPE, COLUMN_RESULT, COLUMN_DTYPES, COLUMNS };
+enum { COLUMN_NAME, COLUMN_SHAPE, COLUMN_RESULT, COLUMN_DTYPES, COLUMN_ARGUMENTS, COLUMNS };
 
 static void cell_text(struct table *table, size_t column, const msgpack_object *object)
 {
@@ -38,12 +38,74 @@ static void cell_list(struct table *table, size_t column, const msgpack_object_a
     table_cell(table, column, "%s", text);
 }
 
-static void print_meaning(const msgpack_object_map *op)
+static bool is_true(const msgpack_object *object)
 {
+    return object != NULL && object->type == MSGPACK_OBJECT_BOOLEAN && object->via.boolean;
+}
+
+/* The next map of an array, or NULL at its end; other things are passed over. */
+static const msgpack_object_map *next_map(const msgpack_object_array *items, uint32_t *at)
+{
+    while (items != NULL && *at < items->size) {
+        const msgpack_object *const item = &items->ptr[(*at)++];
+        if (item->type == MSGPACK_OBJECT_MAP)
+            return &item->via.map;
+    }
+    return NULL;
+}
+
+static void argument_names(struct table *table, size_t column, const msgpack_object_array *items)
+{
+    const msgpack_object_map *item;
+    char text[TABLE_CELL_BYTES] = "";
+    size_t at = 0;
+    uint32_t i = 0;
+
+    while (at < sizeof text && (item = next_map(items, &i)) != NULL) {
+        const msgpack_object *const name = reply_get(item, "name");
+        const bool optional = is_true(reply_get(item, "optional"));
+        if (name != NULL && name->type == MSGPACK_OBJECT_STR)
+            at += (size_t)snprintf(text + at, sizeof text - at, "%s%s%.*s%s", at > 0 ? " " : "", optional ? "[" : "",
+                                   (int)name->via.str.size, name->via.str.ptr, optional ? "]" : "");
+    }
+    table_cell(table, column, "%s", text);
+}
+
+/* Maps, one a line, their keys in columns. */
+static bool print_maps(const msgpack_object_array *items, const char *const *keys, size_t columns)
+{
+    const msgpack_object_map *item;
+    struct table table;
+    uint32_t i = 0;
+    bool fits = true;
+
+    table_init(&table, columns);
+    while (fits && (item = next_map(items, &i)) != NULL) {
+        fits = table_row(&table);
+        for (size_t column = 0; fits && column < columns; column++)
+            if (strcmp(keys[column], "optional") == 0)
+                table_cell(&table, column, is_true(reply_get(item, "optional")) ? "optional" : "");
+            else
+                cell_text(&table, column, reply_get(item, keys[column]));
+    }
+    if (table.rows > 0)
+        putchar('\n');
+    table_print(&table, "  ");
+    table_free(&table);
+    return fits;
+}
+
+/* What one op does, its buffers, its arguments. */
+static bool print_meaning(const msgpack_object_map *op)
+{
+    static const char *const buffer[] = {"name", "extent", "content"};
+    static const char *const argument[] = {"name", "type", "optional", "help"};
     const msgpack_object *const help = reply_get(op, "help");
 
     if (help != NULL && help->type == MSGPACK_OBJECT_STR)
         printf("  %.*s\n", (int)help->via.str.size, help->via.str.ptr);
+    return print_maps(reply_array(op, "buffers"), buffer, sizeof buffer / sizeof *buffer) &&
+           print_maps(reply_array(op, "arguments"), argument, sizeof argument / sizeof *argument);
 }
 
 /* All ops, or the one that is wanted, with its meaning. */
@@ -67,13 +129,14 @@ static int print_table(const struct reply *reply, const char *wanted)
         cell_text(&table, COLUMN_SHAPE, reply_get(op, "shape"));
         cell_text(&table, COLUMN_RESULT, reply_get(op, "result"));
         cell_list(&table, COLUMN_DTYPES, reply_array(op, "dtypes"));
+        argument_names(&table, COLUMN_ARGUMENTS, reply_array(op, "arguments"));
     }
     table_print(&table, "");
     table_free(&table);
     if (wanted != NULL && found == NULL)
         return complain(EXIT_FAILED, "the daemon has no op \"%s\"", wanted);
     if (wanted != NULL)
-        print_meaning(found);
+        fits &= print_meaning(found);
     return fits ? EXIT_DONE : complain(EXIT_FAILED, "out of memory");
 }
 

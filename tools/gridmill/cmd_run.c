@@ -5,8 +5,9 @@
  */
 #include "wire.h" /* before gridmill.h, which leaves the status enumerators to it */
 
+#include "arguments.h"
 #include "command.h"
-#include "input.h"
+#include "operands.h"
 #include "output.h"
 #include "place.h"
 #include "reply.h"
@@ -21,61 +22,71 @@ struct run {
     uint32_t op;
     struct gm_op_row row;
     const char *device; /* as given, or NULL */
-    const char *value, *output;
+    const char *output[GM_BUFFERS_MAX];
+    uint32_t outputs; /* that many were given */
     enum output_format format;
-    bool has_format, has_n, has_lo, has_hi, descending, time;
-    uint32_t dtype;
-    uint64_t n, bins;
-    double lo, hi;
+    bool has_format, time, result;
     enum place_kind place;
-    const char *input;
+    struct arguments arguments;
+    struct operands operands;
+    struct gm_args args;
 };
 
 static void print_help(void)
 {
-    fputs("usage: gridmill run OP [INPUT] [OPTION...]\n\n"
-          "Runs one job. INPUT is a .npy file, a file of raw elements (with --dtype), @NAME for a named arena\n"
-          "(with --dtype and --count), or - or nothing for standard input: numbers as text, or a .npy file.\n"
-          "`gridmill ops` lists the ops.\n\n"
-          "  -t, --dtype TYPE    element type (i32 u32 i64 u64 f32 f64 u8); text: default i64, or f64 when\n"
-          "                      a number has a point, an exponent, or is not finite\n"
+    fputs("usage: gridmill run OP [INPUT...] [OPTION...]\n\n"
+          "Runs one job. Each INPUT is a .npy file, a file of raw elements (with --dtype, or --index for indices and\n"
+          "offsets), @NAME for a named arena (with --dtype and --count), or - for standard input: numbers as text, or\n"
+          "a .npy file. The last input may be left out: then it is standard input.\n"
+          "`gridmill ops` lists the ops; `gridmill run OP --help` says what one of them takes.\n\n"
+          "  -t, --dtype TYPE    element type (i32 u32 i64 u64 f32 f64 u8); text: that of the files, or i64, or\n"
+          "                      f64 when a number has a point, an exponent, or is not finite\n"
           "  -d, --device WHICH  number of a device, or cpu, or cuda (default: any)\n"
           "  -n, --count N       elements: fill needs it; others take the first N of their input\n"
-          "      --value V       fill: the value\n"
-          "      --descending    sort: largest first\n"
-          "      --bins N --lo X --hi Y\n"
-          "                      histogram: N equal bins from X to Y\n"
           "      --arena KIND    where the data lies: inline (in the message), shared, device, or auto (default)\n"
-          "  -o, --output FILE   write the result there (default: standard output)\n"
+          "  -o, --output FILE   write the output there (default: standard output); once for each output\n"
           "  -f, --format FORMAT text (default), npy (default for FILE.npy), raw\n"
-          "      --time          say on standard error how long it took\n" COMMON_HELP,
+          "      --result        say on standard error what the op returns beside its output\n"
+          "      --time          say on standard error how long it took\n" COMMON_HELP
+          "\nArguments of ops; sizes that inputs have need not be given:\n\n",
           stdout);
+    arguments_help(GM_OP_COUNT);
 }
 
-enum {
-    OPTION_VALUE = OPTION_FIRST,
-    OPTION_DESCENDING,
-    OPTION_BINS,
-    OPTION_LO,
-    OPTION_HI,
-    OPTION_ARENA,
-    OPTION_TIME
-};
+/* What one op takes. */
+static void print_op_help(uint32_t op)
+{
+    const struct gm_op_row row = gm_op_row(op);
+
+    printf("usage: gridmill run %s%s [OPTION...]\n\n%s\n", gm_op_name(op),
+           row.inputs == 0   ? ""
+           : row.inputs == 1 ? " [INPUT]"
+                             : " INPUT [INPUT]",
+           gm_op_help(op));
+    for (uint32_t i = 0; i < (uint32_t)row.inputs + row.outputs; i++) {
+        char name[GM_FIELD_BYTES_MAX];
+        gm_buffer_name(&row, i, "", name);
+        printf("%s      %-18s%s (%s)\n", i == 0 ? "\n" : "", name, gm_buffer_extent_name(&row, i),
+               gm_buffer_content_name(&row, i));
+    }
+    if (row.args != 0)
+        putchar('\n');
+    arguments_help(op);
+    fputs("\n`gridmill run --help` lists the options of all ops.\n", stdout);
+}
+
+enum { OPTION_ARENA = OPTION_FIRST, OPTION_RESULT, OPTION_TIME };
 
 static const struct option options[] = {{"dtype", required_argument, NULL, 't'},
                                         {"device", required_argument, NULL, 'd'},
                                         {"count", required_argument, NULL, 'n'},
-                                        {"value", required_argument, NULL, OPTION_VALUE},
-                                        {"descending", no_argument, NULL, OPTION_DESCENDING},
-                                        {"bins", required_argument, NULL, OPTION_BINS},
-                                        {"lo", required_argument, NULL, OPTION_LO},
-                                        {"hi", required_argument, NULL, OPTION_HI},
                                         {"arena", required_argument, NULL, OPTION_ARENA},
                                         {"output", required_argument, NULL, 'o'},
                                         {"format", required_argument, NULL, 'f'},
+                                        {"result", no_argument, NULL, OPTION_RESULT},
                                         {"time", no_argument, NULL, OPTION_TIME},
-                                        COMMON_LONG,
-                                        {0}};
+                                        COMMON_LONG};
+#define OPTIONS (sizeof options / sizeof *options)
 
 static int bad_value(const char *option, const char *value, const char *wanted)
 {
@@ -88,30 +99,22 @@ static int take_dtype(struct run *run, const char *value)
 
     if (dtype < 0)
         return bad_value("--dtype", value, "an element type");
-    run->dtype = (uint32_t)dtype;
+    run->args.dtype = (uint8_t)dtype;
     return EXIT_DONE;
 }
 
-/* Options whose values are numbers. */
-static int take_number(struct run *run, int option, const char *value)
+static int take_output(struct run *run, const char *path)
 {
-    switch (option) {
-    case 'n':
-        run->has_n = parse_u64(value, GM_ELEMENTS_MAX, &run->n);
-        return run->has_n ? EXIT_DONE : bad_value("--count", value, "a number of elements");
-    case OPTION_BINS:
-        return parse_u64(value, UINT32_MAX, &run->bins) ? EXIT_DONE : bad_value("--bins", value, "a number of bins");
-    case OPTION_LO:
-        run->has_lo = parse_f64(value, &run->lo);
-        return run->has_lo ? EXIT_DONE : bad_value("--lo", value, "a number");
-    default:
-        run->has_hi = parse_f64(value, &run->hi);
-        return run->has_hi ? EXIT_DONE : bad_value("--hi", value, "a number");
-    }
+    if (run->outputs == GM_BUFFERS_MAX)
+        return usage_error("run", "--output: no op has so many outputs");
+    run->output[run->outputs++] = path;
+    return EXIT_DONE;
 }
 
 static int take_option(struct run *run, int option, const char *value)
 {
+    if (arguments_take(&run->arguments, option, value))
+        return EXIT_DONE;
     switch (option) {
     case 't':
         return take_dtype(run, value);
@@ -119,25 +122,19 @@ static int take_option(struct run *run, int option, const char *value)
         run->device = value;
         return EXIT_DONE;
     case 'n':
-    case OPTION_BINS:
-    case OPTION_LO:
-    case OPTION_HI:
-        return take_number(run, option, value);
-    case OPTION_VALUE:
-        run->value = value;
-        return EXIT_DONE;
-    case OPTION_DESCENDING:
-        run->descending = true;
-        return EXIT_DONE;
+        run->operands.has_n = parse_u64(value, GM_ELEMENTS_MAX, &run->args.n);
+        return run->operands.has_n ? EXIT_DONE : bad_value("--count", value, "a number of elements");
     case OPTION_ARENA:
         return place_kind_by_name(value, &run->place) ? EXIT_DONE
                                                       : bad_value("--arena", value, "auto, inline, shared or device");
     case 'o':
-        run->output = value;
-        return EXIT_DONE;
+        return take_output(run, value);
     case 'f':
         run->has_format = output_format_by_name(value, &run->format);
         return run->has_format ? EXIT_DONE : bad_value("--format", value, "text, npy or raw");
+    case OPTION_RESULT:
+        run->result = true;
+        return EXIT_DONE;
     case OPTION_TIME:
         run->time = true;
         return EXIT_DONE;
@@ -146,120 +143,132 @@ static int take_option(struct run *run, int option, const char *value)
     }
 }
 
-static int take_arguments(struct run *run, int count, char **arguments)
+static int take_op(struct run *run, const char *name)
 {
-    if (count < 1)
-        return usage_error("run", "run needs an op");
-    const int op = gm_op_by_name(arguments[0], strlen(arguments[0]));
+    const int op = gm_op_by_name(name, strlen(name));
+
     if (op < 0)
-        return complain(EXIT_USAGE, "unknown op \"%s\"; `gridmill ops` lists them", arguments[0]);
-    run->op = (uint32_t)op;
-    run->row = gm_op_row(run->op);
-    if (count - 1 > run->row.inputs)
-        return usage_error("run", "%s takes %s", arguments[0], run->row.inputs == 0 ? "no input" : "one input");
-    run->input = count > 1 ? arguments[1] : NULL;
+        return complain(EXIT_USAGE, "unknown op \"%s\"; `gridmill ops` lists them", name);
+    run->op = run->operands.op = (uint32_t)op;
+    run->row = run->operands.row = gm_op_row(run->op);
     return EXIT_DONE;
 }
 
-static int parse(struct run *run, int argc, char **argv)
+/* The last input may be left out; standard input can be one of them. */
+static int take_inputs(struct run *run, uint32_t count, char **paths)
 {
-    int option, rc = EXIT_DONE;
+    static const char *const numbers[] = {"no input", "one input", "two inputs"};
+    uint32_t from_stdin = 0;
 
-    while (rc == EXIT_DONE && (option = getopt_long(argc, argv, "t:d:n:o:f:" COMMON_SHORT, options, NULL)) != -1) {
-        const int common = common_option(&run->common, option, optarg);
-        rc = common < 0 ? EXIT_USAGE : common > 0 ? EXIT_DONE : take_option(run, option, optarg);
+    if (count > run->row.inputs || count + 1 < run->row.inputs)
+        return usage_error("run", "%s takes %s", gm_op_name(run->op), numbers[run->row.inputs]);
+    for (uint32_t i = 0; i < run->row.inputs; i++) {
+        run->operands.path[i] = i < count ? paths[i] : NULL;
+        from_stdin += i >= count || strcmp(paths[i], "-") == 0;
     }
-    if (rc != EXIT_DONE || run->common.help)
-        return rc;
-    return take_arguments(run, argc - optind, argv + optind);
-}
-
-/* The first option that fill or histogram need and do not have, or NULL. */
-static const char *missing(const struct run *run)
-{
-    if (run->row.shape == GM_SHAPE_FILL)
-        return run->dtype == GM_NO_ELEMENT ? "--dtype"
-               : !run->has_n               ? "--count"
-               : run->value == NULL        ? "--value"
-                                           : NULL;
-    if (run->row.shape == GM_SHAPE_HISTOGRAM)
-        return run->bins == 0 ? "--bins" : !run->has_lo ? "--lo" : !run->has_hi ? "--hi" : NULL;
-    return NULL;
+    if (from_stdin > 1)
+        return usage_error("run", "standard input can be one input only");
+    return EXIT_DONE;
 }
 
 /* What this op needs and what it does not take. */
 static int check(const struct run *run)
 {
-    const char *const name = gm_op_name(run->op);
-    const bool fill = run->row.shape == GM_SHAPE_FILL, histogram = run->row.shape == GM_SHAPE_HISTOGRAM;
+    const char *words[2];
+    size_t count = 0;
 
-    if (fill && missing(run) != NULL)
-        return usage_error("run", "%s needs --dtype, --count and --value; %s is missing", name, missing(run));
-    if (!fill && run->value != NULL)
-        return usage_error("run", "%s takes no --value", name);
-    if (histogram && missing(run) != NULL)
-        return usage_error("run", "%s needs --bins, --lo and --hi; %s is missing", name, missing(run));
-    if (!histogram && (run->bins != 0 || run->has_lo || run->has_hi))
-        return usage_error("run", "%s takes no --bins, --lo and --hi", name);
-    if (run->descending && run->row.work != GM_WORK_SORT)
-        return usage_error("run", "%s takes no --descending", name);
-    return EXIT_DONE;
+    if (run->row.inputs == 0 && run->row.outputs > 0 && run->args.dtype == GM_NO_ELEMENT)
+        words[count++] = "--dtype";
+    if (run->row.inputs == 0 && run->row.outputs > 0 && !run->operands.has_n)
+        words[count++] = "--count";
+    int rc = arguments_refuse(&run->arguments, run->op);
+    if (rc == EXIT_DONE)
+        rc = arguments_missing(run->op, words, count,
+                               arguments_needed(&run->row) & ~arguments_given(&run->arguments) &
+                                   ~operands_may_give(&run->row));
+    if (rc == EXIT_DONE && run->outputs > (run->row.outputs > 1 ? run->row.outputs : 1u))
+        return usage_error("run", "%s has one output: one --output", gm_op_name(run->op));
+    if (rc == EXIT_DONE && run->row.outputs > run->outputs + 1u && run->has_format && run->format != OUTPUT_TEXT)
+        return usage_error("run", "%s has two outputs: say --output for each, or --format text", gm_op_name(run->op));
+    if (rc == EXIT_DONE && run->result && run->row.result == GM_RESULT_NONE)
+        return usage_error("run", "%s takes no --result: it returns nothing", gm_op_name(run->op));
+    return rc;
 }
 
-/* Whether the input is an arena that is there. */
-static bool is_named(const struct run *run)
+static int parse(struct run *run, int argc, char **argv)
 {
-    return run->input != NULL && run->input[0] == '@';
-}
+    struct option all[ARGUMENT_OPTIONS_MAX + OPTIONS + 1];
+    int option, rc = EXIT_DONE;
 
-/* Type and count, from the input where there is one. */
-static int size_up(struct run *run, struct input *input)
-{
-    if (run->row.inputs == 0)
-        return EXIT_DONE;
-    if (is_named(run) && (!run->has_n || run->dtype == GM_NO_ELEMENT))
-        return usage_error("run", "%s needs --dtype and --count", run->input);
-    if (is_named(run))
-        return EXIT_DONE;
-    const int rc = input_open(run->input, run->dtype, run->has_n ? run->n : UINT64_MAX, input);
-    if (rc != EXIT_DONE)
-        return rc;
-    if (run->has_n && run->n > input->n)
-        return complain(EXIT_USAGE, "%s: has %" PRIu64 " elements, not the %" PRIu64 " of --count", input->name,
-                        input->n, run->n);
-    run->dtype = input->dtype;
-    run->n = run->has_n ? run->n : input->n;
-    return EXIT_DONE;
-}
-
-static int fill_request(const struct run *run, const struct place *place, struct gm_request *request)
-{
-    *request = gm_request(gm_op_name(run->op), run->dtype, run->n);
-    request->device = place->device;
-    if (run->row.shape == GM_SHAPE_HISTOGRAM) {
-        request->bins = (uint32_t)run->bins;
-        request->lo = run->lo;
-        request->hi = run->hi;
+    memcpy(all, options, sizeof options);
+    const size_t count = OPTIONS + arguments_options(all + OPTIONS);
+    all[count] = (struct option){0};
+    while (rc == EXIT_DONE && (option = getopt_long(argc, argv, "t:d:n:o:f:" COMMON_SHORT, all, NULL)) != -1) {
+        const int common = common_option(&run->common, option, optarg);
+        rc = common < 0 ? EXIT_USAGE : common > 0 ? EXIT_DONE : take_option(run, option, optarg);
     }
-    request->descending = run->descending;
-    if (run->value != NULL && !number_parse(run->value, run->dtype, &request->value))
-        return bad_value("--value", run->value, "a number of this type");
-    if (run->row.inputs > 0)
-        request->in[0] = place_input(place);
-    if (run->row.outputs > 0)
-        request->out[0] = place_output(place);
-    return EXIT_DONE;
+    if (rc != EXIT_DONE || (run->common.help && optind == argc))
+        return rc;
+    if (optind == argc)
+        return usage_error("run", "run needs an op");
+    rc = take_op(run, argv[optind]);
+    if (rc != EXIT_DONE || run->common.help)
+        return rc;
+    rc = take_inputs(run, (uint32_t)(argc - optind - 1), argv + optind + 1);
+    if (rc == EXIT_DONE)
+        rc = check(run);
+    return rc == EXIT_DONE ? arguments_read(&run->arguments, run->op, false, &run->args) : rc;
+}
+
+/* ---- Output ---- */
+
+static enum output_format format_of(const struct run *run, const char *path)
+{
+    const size_t length = path != NULL ? strlen(path) : 0;
+
+    if (!run->has_format && length > 4 && strcmp(path + length - 4, ".npy") == 0)
+        return OUTPUT_NPY;
+    return run->format;
+}
+
+/* Elements of an output that are there. */
+static uint64_t count_of(const struct run *run, uint32_t i, const struct gm_result *result)
+{
+    const uint64_t room = gm_buffer_count(&run->row, i, &run->args);
+
+    return gm_buffer_extent(run->row.buffer[i]) == GM_EXTENT_RESULT && result->value.u64 < room ? result->value.u64
+                                                                                                : room;
+}
+
+static int write_outputs(const struct run *run, const struct place *place, const struct gm_result *result)
+{
+    const uint32_t first = run->row.inputs;
+    uint32_t dtype[2] = {0};
+    const void *data[2] = {NULL};
+    int rc = EXIT_DONE;
+
+    for (uint32_t i = 0; i < run->row.outputs; i++) {
+        dtype[i] = operand_dtype(&run->row, first + i, &run->args);
+        data[i] = place->buffer[first + i].data;
+    }
+    if (run->row.outputs == 2 && run->outputs == 0)
+        return output_pairs(dtype, data, count_of(run, first, result));
+    for (uint32_t i = 0; i < run->row.outputs && rc == EXIT_DONE; i++)
+        rc = output_write(run->output[i], format_of(run, run->output[i]), dtype[i], data[i],
+                          count_of(run, first + i, result));
+    return rc;
 }
 
 static int write_result(const struct run *run, const struct place *place, const struct gm_result *result)
 {
-    if (run->row.outputs > 0) {
-        const bool histogram = run->row.shape == GM_SHAPE_HISTOGRAM;
-        return output_write(run->output, run->format, histogram ? GM_U64 : run->dtype, place->out,
-                            histogram ? run->bins : run->n);
-    }
+    char number[NUMBER_BYTES_MAX];
+
+    if (run->result && run->row.outputs > 0)
+        fprintf(stderr, "%.*s\n", (int)number_print(result->dtype, &result->value, number), number);
+    if (run->row.outputs > 0)
+        return write_outputs(run, place, result);
     if (result->dtype != GM_NO_ELEMENT)
-        return output_write(run->output, run->format, result->dtype, &result->value, 1);
+        return output_write(run->output[0], format_of(run, run->output[0]), result->dtype, &result->value, 1);
     return EXIT_DONE;
 }
 
@@ -269,22 +278,52 @@ static void print_time(const struct gm_result *result, uint64_t round_trip_ns)
             (double)result->wait_ns / 1e3, (double)result->run_ns / 1e3, (double)round_trip_ns / 1e3);
 }
 
-static int run_job(struct gm_client *client, const struct run *run, const struct input *input, struct place *place)
-{
-    struct gm_request request;
-    struct gm_result result;
+/* ---- The job ---- */
 
-    int rc = is_named(run) ? place_attach(client, &run->common, run->input + 1, place) : EXIT_DONE;
+static struct gm_request request_of(const struct run *run, const struct place *place)
+{
+    const bool typed = run->row.types != GM_NO_TYPES;
+    struct gm_request request = gm_request(gm_op_name(run->op), typed ? run->args.dtype : GM_NO_ELEMENT, run->args.n);
+
+    request.device = place->device;
+    arguments_request(&run->row, &run->args, &request);
+    for (uint32_t i = 0; i < place->buffers; i++)
+        if (i < place->inputs)
+            request.in[i] = place_buffer(place, i);
+        else
+            request.out[i - place->inputs] = place_buffer(place, i);
+    return request;
+}
+
+/* Room for the data, and the inputs in it. */
+static int bring(struct gm_client *client, const struct run *run, struct place *place)
+{
+    int rc = EXIT_DONE;
+
+    place->kind = run->place;
+    place->inputs = run->row.inputs;
+    place->buffers = (uint32_t)run->row.inputs + run->row.outputs;
+    for (uint32_t i = 0; i < place->buffers; i++)
+        place->buffer[i].bytes = gm_buffer_bytes(&run->row, i, &run->args);
+    for (uint32_t i = 0; i < place->inputs && rc == EXIT_DONE; i++)
+        if (operand_is_named(&run->operands, i))
+            rc = place_attach(client, &run->common, run->operands.path[i] + 1, i, place);
     if (rc == EXIT_DONE)
         rc = place_make(client, &run->common, place);
-    if (rc == EXIT_DONE && run->row.inputs > 0 && !is_named(run))
-        rc = input_read(input, 0, place->in, place->in_bytes);
-    if (rc == EXIT_DONE)
-        rc = place_upload(client, &run->common, place);
-    if (rc == EXIT_DONE)
-        rc = fill_request(run, place, &request);
+    for (uint32_t i = 0; i < place->inputs && rc == EXIT_DONE; i++)
+        if (!operand_is_named(&run->operands, i))
+            rc = input_read(&run->operands.input[i], 0, place->buffer[i].data, place->buffer[i].bytes);
+    return rc == EXIT_DONE ? place_upload(client, &run->common, place) : rc;
+}
+
+static int run_job(struct gm_client *client, const struct run *run, struct place *place)
+{
+    struct gm_result result;
+
+    int rc = bring(client, run, place);
     if (rc != EXIT_DONE)
         return rc;
+    const struct gm_request request = request_of(run, place);
     const uint64_t start_ns = gm_now_ns();
     if (gm_run(client, &request, command_deadline(&run->common), &result) != GM_OK)
         return complain_last(client, gm_op_name(run->op));
@@ -296,36 +335,28 @@ static int run_job(struct gm_client *client, const struct run *run, const struct
 
 int cmd_run(int argc, char **argv)
 {
-    struct run run = {.common = {.timeout_ns = GM_NO_DEADLINE}, .dtype = GM_NO_ELEMENT};
-    struct input input = {.fd = -1};
+    struct run run = {.common = {.timeout_ns = GM_NO_DEADLINE}, .op = GM_OP_COUNT, .args = {.dtype = GM_NO_ELEMENT}};
     struct place place = {0};
     struct gm_client *client = NULL;
 
     int rc = parse(&run, argc, argv);
     if (rc == EXIT_DONE && run.common.help) {
-        print_help();
+        if (run.op < GM_OP_COUNT)
+            print_op_help(run.op);
+        else
+            print_help();
         return EXIT_DONE;
     }
     if (rc == EXIT_DONE)
-        rc = check(&run);
-    if (rc == EXIT_DONE)
-        rc = size_up(&run, &input);
-    const size_t length = run.output != NULL ? strlen(run.output) : 0;
-    if (!run.has_format && length > 4 && strcmp(run.output + length - 4, ".npy") == 0)
-        run.format = OUTPUT_NPY;
+        rc = operands_open(&run.operands, &run.arguments, &run.args);
     if (rc == EXIT_DONE)
         rc = command_connect(&run.common, &client);
-    place.kind = run.place;
-    place.in_bytes = run.row.inputs > 0 ? run.n * gm_element_bytes(run.dtype) : 0;
-    const struct gm_args args = {.n = run.n, .count = (uint32_t)run.bins, .dtype = (uint8_t)run.dtype};
-    if (run.row.outputs > 0)
-        place.out_bytes = gm_buffer_bytes(&run.row, run.row.inputs, &args);
     if (rc == EXIT_DONE)
         rc = reply_device(client, &run.common, run.device, &place.device);
     if (rc == EXIT_DONE)
-        rc = run_job(client, &run, &input, &place);
+        rc = run_job(client, &run, &place);
     place_free(&place);
-    input_close(&input);
+    operands_close(&run.operands);
     gm_close(client);
     return rc;
 }

@@ -10,9 +10,13 @@ _gridmill() {
   fi
   case $prev in
   -s | --socket | -o | --output) mapfile -t COMPREPLY < <(compgen -f -- "$cur") && return ;;
-  -t | --dtype) mapfile -t COMPREPLY < <(compgen -W "u8 i32 u32 i64 u64 f32 f64" -- "$cur") && return ;;
+  -t | --dtype | --to | --index)
+    mapfile -t COMPREPLY < <(compgen -W "u8 i32 u32 i64 u64 f32 f64" -- "$cur")
+    return
+    ;;
   -f | --format) mapfile -t COMPREPLY < <(compgen -W "text npy raw" -- "$cur") && return ;;
   -d | --device) mapfile -t COMPREPLY < <(compgen -W "cpu cuda" -- "$cur") && return ;;
+  --compare) mapfile -t COMPREPLY < <(compgen -W "eq ne lt le gt ge between outside" -- "$cur") && return ;;
   --arena) mapfile -t COMPREPLY < <(compgen -W "auto inline shared device" -- "$cur") && return ;;
   esac
   case ${COMP_WORDS[1]} in
@@ -20,8 +24,9 @@ _gridmill() {
     if [ "$COMP_CWORD" -eq 2 ]; then
       mapfile -t COMPREPLY < <(compgen -W "$(gridmill ops --timeout 1 2>/dev/null | cut -d' ' -f1)" -- "$cur")
     elif [[ $cur == -* ]]; then
-      mapfile -t COMPREPLY < <(compgen -W "--dtype --device --count --value --descending --bins --lo --hi --arena \
-        --output --format --time $common" -- "$cur")
+      # What the op takes is in its help.
+      mapfile -t COMPREPLY < <(compgen -W "--dtype --device --count --arena --output --format --result --time $common \
+        $(gridmill run "${COMP_WORDS[2]}" --help 2>/dev/null | grep -o '^ *--[a-z-]*')" -- "$cur")
     else
       mapfile -t COMPREPLY < <(compgen -f -- "$cur")
     fi

@@ -135,6 +135,8 @@ static int take_npy(struct input *input, uint32_t wanted, const struct npy *npy,
                         gm_element_name(wanted));
     input->dtype = npy->dtype;
     input->n = npy->n;
+    input->dimensions = npy->dimensions;
+    input->last = npy->last;
     if (__builtin_mul_overflow(npy->n, gm_element_bytes(npy->dtype), &input->bytes) || data_bytes < input->bytes)
         return complain(EXIT_FAILED,
                         "%s: is cut: its header promises %" PRIu64 " elements, %" PRIu64 " bytes are there",
@@ -183,7 +185,8 @@ static uint64_t npy_wants(const struct npy *npy)
                                                                                                        : bytes + 1;
 }
 
-static int open_found(struct input *input, bool is_stdin, uint32_t dtype, uint64_t count, uint8_t **head, size_t *size)
+static int open_found(struct input *input, bool is_stdin, uint32_t dtype, const char *option, uint64_t count,
+                      uint8_t **head, size_t *size)
 {
     struct stat st;
     struct npy npy;
@@ -213,13 +216,13 @@ static int open_found(struct input *input, bool is_stdin, uint32_t dtype, uint64
         return rc == EXIT_DONE ? take_text(input, dtype, (const char *)*head, *size) : rc;
     }
     if (dtype == GM_NO_ELEMENT)
-        return complain(EXIT_USAGE, "%s: is no .npy file; say --dtype for raw data, or give text on standard input",
-                        input->name);
+        return complain(EXIT_USAGE, "%s: is no .npy file; say %s for raw data, or give text on standard input",
+                        input->name, option);
     rc = find_data(input, regular, (uint64_t)st.st_size, 0, raw_bytes, head, size, &data_bytes);
     return rc == EXIT_DONE ? take_raw(input, dtype, data_bytes) : rc;
 }
 
-int input_open(const char *path, uint32_t dtype, uint64_t count, struct input *input)
+int input_open(const char *path, uint32_t dtype, const char *option, uint64_t count, struct input *input)
 {
     const bool is_stdin = path == NULL || strcmp(path, "-") == 0;
     uint8_t *head = NULL;
@@ -230,7 +233,7 @@ int input_open(const char *path, uint32_t dtype, uint64_t count, struct input *i
         input->fd = open(path, O_RDONLY | O_CLOEXEC);
     if (input->fd < 0)
         return read_failed(input->name, input->fd);
-    const int rc = open_found(input, is_stdin, dtype, count, &head, &size);
+    const int rc = open_found(input, is_stdin, dtype, option, count, &head, &size);
     free(head);
     return rc;
 }

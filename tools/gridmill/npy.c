@@ -116,22 +116,24 @@ static bool parse_dimension(struct text *t, uint64_t *value)
     return true;
 }
 
-static bool parse_shape(struct text *t, struct npy *npy, uint32_t *dimensions)
+static bool parse_shape(struct text *t, struct npy *npy)
 {
     uint64_t size;
 
     npy->n = 1;
-    *dimensions = 0;
+    npy->last = 1;
+    npy->dimensions = 0;
     if (!take(t, '('))
         return bad(t, "the shape is not a tuple of sizes");
     while (!take(t, ')')) {
-        if (*dimensions == NPY_DIMENSIONS_MAX)
+        if (npy->dimensions == NPY_DIMENSIONS_MAX)
             return bad(t, "the array has too many dimensions");
         if (!parse_dimension(t, &size))
             return false;
         if (__builtin_mul_overflow(npy->n, size, &npy->n))
             return bad(t, "the shape does not fit 64 bits");
-        ++*dimensions;
+        npy->last = size;
+        npy->dimensions++;
         if (!take(t, ',') && !(t->at < t->end && *t->at == ')'))
             return bad(t, "the shape is not a tuple of sizes");
     }
@@ -141,7 +143,7 @@ static bool parse_shape(struct text *t, struct npy *npy, uint32_t *dimensions)
 enum { HAS_DESCR = 1, HAS_ORDER = 2, HAS_SHAPE = 4, HAS_ALL = 7 };
 
 /* One "key: value" of the dictionary. */
-static bool parse_pair(struct text *t, struct npy *npy, unsigned *has, bool *fortran, uint32_t *dimensions)
+static bool parse_pair(struct text *t, struct npy *npy, unsigned *has, bool *fortran)
 {
     const char *key;
     size_t size;
@@ -161,7 +163,7 @@ static bool parse_pair(struct text *t, struct npy *npy, unsigned *has, bool *for
     if (which == HAS_DESCR)
         return parse_descr(t, npy);
     if (which == HAS_SHAPE)
-        return parse_shape(t, npy, dimensions);
+        return parse_shape(t, npy);
     *fortran = take_word(t, "True");
     return *fortran || take_word(t, "False") || bad(t, "fortran_order is neither True nor False");
 }
@@ -170,12 +172,11 @@ static bool parse_dictionary(struct text *t, struct npy *npy)
 {
     unsigned has = 0;
     bool fortran = false;
-    uint32_t dimensions = 0;
 
     if (!take(t, '{'))
         return bad(t, "the header is not the dictionary that NumPy writes");
     while (!take(t, '}')) {
-        if (!parse_pair(t, npy, &has, &fortran, &dimensions))
+        if (!parse_pair(t, npy, &has, &fortran))
             return false;
         skip_space(t);
         if (!take(t, ',') && !(t->at < t->end && *t->at == '}'))
@@ -185,7 +186,7 @@ static bool parse_dictionary(struct text *t, struct npy *npy)
     if (has != HAS_ALL || t->at != t->end)
         return bad(t, "the header is not the dictionary that NumPy writes");
     /* One dimension has no order, and NumPy calls some such arrays both. */
-    if (fortran && dimensions > 1)
+    if (fortran && npy->dimensions > 1)
         return bad(t, "the array is in Fortran order; convert it with numpy.ascontiguousarray");
     return true;
 }

@@ -16,6 +16,8 @@
 struct npy {
     uint32_t dtype;      /* enum gm_element */
     uint64_t n;          /* elements: the product of the shape */
+    uint32_t dimensions;
+    uint64_t last; /* the last of the shape; 1 when it has none */
     size_t header_bytes; /* the data begins here */
 };
 

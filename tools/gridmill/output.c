@@ -62,3 +62,18 @@ int output_write(const char *path, enum output_format format, uint32_t dtype, co
         return EXIT_DONE;
     return complain(EXIT_FAILED, "%s: %s", name, path != NULL ? strerror(errno) : command_stream_error(STDOUT_FILENO));
 }
+
+int output_pairs(const uint32_t dtype[2], const void *const elements[2], uint64_t n)
+{
+    char number[NUMBER_BYTES_MAX];
+
+    for (uint64_t i = 0; i < n && !ferror(stdout); i++)
+        for (uint32_t column = 0; column < 2; column++) {
+            const char *const element = (const char *)elements[column] + i * gm_element_bytes(dtype[column]);
+            fwrite(number, 1, number_print(dtype[column], element, number), stdout);
+            putchar(column == 0 ? '\t' : '\n');
+        }
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return EXIT_DONE;
+    return complain(EXIT_FAILED, "standard output: %s", command_stream_error(STDOUT_FILENO));
+}

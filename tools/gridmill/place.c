@@ -27,48 +27,63 @@ bool place_kind_by_name(const char *name, enum place_kind *kind)
 
 static int make_inline(struct place *place)
 {
-    place->memory = calloc(1, place->out_offset + place->out_bytes + 1);
-    if (place->memory == NULL)
-        return complain(EXIT_FAILED, "out of memory");
-    place->in = place->memory;
-    place->out = (char *)place->memory + place->out_offset;
-    return EXIT_DONE;
+    place->memory = calloc(1, place->bytes + 1);
+    return place->memory != NULL ? EXIT_DONE : complain(EXIT_FAILED, "out of memory");
 }
 
 static int make_arena(struct gm_client *client, const struct common *common, const struct place *place,
                       enum gm_memory memory, struct gm_arena **arena)
 {
-    const uint64_t bytes = place->out_offset + place->out_bytes;
+    const uint64_t bytes = place->bytes > 0 ? place->bytes : 1;
 
-    if (gm_arena_create(client, bytes > 0 ? bytes : 1, memory, place->device, command_deadline(common), arena) == GM_OK)
+    if (gm_arena_create(client, bytes, memory, place->device, command_deadline(common), arena) == GM_OK)
         return EXIT_DONE;
     return complain_last(client, memory == GM_MEMORY_SHARED ? "shared arena" : "device arena");
 }
 
-int place_attach(struct gm_client *client, const struct common *common, const char *name, struct place *place)
+int place_attach(struct gm_client *client, const struct common *common, const char *name, uint32_t i,
+                 struct place *place)
 {
-    if (gm_arena_attach(client, name, command_deadline(common), &place->named) == GM_OK)
+    if (gm_arena_attach(client, name, command_deadline(common), &place->buffer[i].named) == GM_OK)
         return EXIT_DONE;
     return complain_last(client, name);
 }
 
+/* Where each buffer begins, and whether all of them fit into messages. */
+static bool lay_out(struct place *place)
+{
+    uint64_t ways[2] = {0, 0}; /* there and back */
+
+    for (uint32_t i = 0; i < place->buffers; i++) {
+        struct place_buffer *const buffer = &place->buffer[i];
+        if (buffer->named != NULL)
+            continue;
+        buffer->offset = (place->bytes + ALIGN - 1) & ~(uint64_t)(ALIGN - 1);
+        place->bytes = buffer->offset + buffer->bytes;
+        ways[i >= place->inputs] += buffer->bytes;
+    }
+    return ways[0] <= GM_INLINE_BYTES && ways[1] <= GM_INLINE_BYTES;
+}
+
 int place_make(struct gm_client *client, const struct common *common, struct place *place)
 {
-    const uint64_t in_bytes = place->named != NULL ? 0 : place->in_bytes;
+    const bool fits = lay_out(place);
+    int rc;
 
-    place->out_offset = (in_bytes + ALIGN - 1) & ~(uint64_t)(ALIGN - 1);
     if (place->kind == PLACE_AUTO)
-        place->kind = in_bytes <= GM_INLINE_BYTES && place->out_bytes <= GM_INLINE_BYTES ? PLACE_INLINE
-                                                                                               : PLACE_SHARED;
+        place->kind = fits ? PLACE_INLINE : PLACE_SHARED;
     if (place->kind == PLACE_INLINE)
-        return make_inline(place);
-    int rc = make_arena(client, common, place, GM_MEMORY_SHARED, &place->shared);
+        rc = make_inline(place);
+    else
+        rc = make_arena(client, common, place, GM_MEMORY_SHARED, &place->shared);
     if (rc == EXIT_DONE && place->kind == PLACE_DEVICE)
         rc = make_arena(client, common, place, GM_MEMORY_DEVICE, &place->on_device);
     if (rc != EXIT_DONE)
         return rc;
-    place->in = gm_arena_data(place->shared);
-    place->out = (char *)place->in + place->out_offset;
+    char *const memory = place->kind == PLACE_INLINE ? place->memory : gm_arena_data(place->shared);
+    for (uint32_t i = 0; i < place->buffers; i++)
+        if (place->buffer[i].named == NULL)
+            place->buffer[i].data = memory + place->buffer[i].offset;
     return EXIT_DONE;
 }
 
@@ -88,37 +103,33 @@ static int copy(struct gm_client *client, const struct common *common, const str
 
 int place_upload(struct gm_client *client, const struct common *common, const struct place *place)
 {
-    if (place->kind != PLACE_DEVICE || place->named != NULL)
-        return EXIT_DONE;
-    return copy(client, common, place->shared, place->on_device, 0, place->in_bytes);
+    int rc = EXIT_DONE;
+
+    for (uint32_t i = 0; i < place->inputs && rc == EXIT_DONE; i++)
+        if (place->kind == PLACE_DEVICE && place->buffer[i].named == NULL)
+            rc = copy(client, common, place->shared, place->on_device, place->buffer[i].offset, place->buffer[i].bytes);
+    return rc;
 }
 
 int place_download(struct gm_client *client, const struct common *common, const struct place *place)
 {
-    if (place->kind != PLACE_DEVICE)
-        return EXIT_DONE;
-    return copy(client, common, place->on_device, place->shared, place->out_offset, place->out_bytes);
+    int rc = EXIT_DONE;
+
+    for (uint32_t i = place->inputs; i < place->buffers && rc == EXIT_DONE; i++)
+        if (place->kind == PLACE_DEVICE)
+            rc = copy(client, common, place->on_device, place->shared, place->buffer[i].offset, place->buffer[i].bytes);
+    return rc;
 }
 
-static const struct gm_arena *job_arena(const struct place *place)
+struct gm_buffer place_buffer(const struct place *place, uint32_t i)
 {
-    return place->kind == PLACE_DEVICE ? place->on_device : place->shared;
-}
+    const struct place_buffer *const buffer = &place->buffer[i];
 
-struct gm_buffer place_input(const struct place *place)
-{
-    if (place->named != NULL)
-        return gm_in_arena(place->named, 0, place->in_bytes);
+    if (buffer->named != NULL)
+        return gm_in_arena(buffer->named, 0, buffer->bytes);
     if (place->kind == PLACE_INLINE)
-        return gm_in_memory(place->in, place->in_bytes);
-    return gm_in_arena(job_arena(place), 0, place->in_bytes);
-}
-
-struct gm_buffer place_output(const struct place *place)
-{
-    if (place->kind == PLACE_INLINE)
-        return gm_in_memory(place->out, place->out_bytes);
-    return gm_in_arena(job_arena(place), place->out_offset, place->out_bytes);
+        return gm_in_memory(buffer->data, buffer->bytes);
+    return gm_in_arena(place->kind == PLACE_DEVICE ? place->on_device : place->shared, buffer->offset, buffer->bytes);
 }
 
 void place_free(struct place *place)
@@ -126,7 +137,8 @@ void place_free(struct place *place)
     const uint64_t second_ns = UINT64_C(1000000000);
 
     /* What the daemon does not answer in time goes with the session. */
-    (void)gm_arena_free(place->named, gm_deadline_in(second_ns));
+    for (uint32_t i = 0; i < place->buffers; i++)
+        (void)gm_arena_free(place->buffer[i].named, gm_deadline_in(second_ns));
     (void)gm_arena_free(place->on_device, gm_deadline_in(second_ns));
     (void)gm_arena_free(place->shared, gm_deadline_in(second_ns));
     free(place->memory);

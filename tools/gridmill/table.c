@@ -42,12 +42,16 @@ void table_cell(struct table *table, size_t column, const char *format, ...)
 
 static void print_row(const struct table *table, size_t row, const size_t *widths)
 {
-    for (size_t c = 0; c < table->columns; c++) {
+    size_t columns = table->columns;
+
+    while (columns > 0 && table->cells[row * table->columns + columns - 1][0] == '\0')
+        columns--; /* no blanks at the end of a line */
+    for (size_t c = 0; c < columns; c++) {
         const char *const cell = table->cells[row * table->columns + c];
         const char *const gap = c > 0 ? "  " : "";
         if (table->right[c])
             printf("%s%*s", gap, (int)widths[c], cell);
-        else if (c + 1 == table->columns)
+        else if (c + 1 == columns)
             printf("%s%s", gap, cell);
         else
             printf("%s%-*s", gap, (int)widths[c], cell);

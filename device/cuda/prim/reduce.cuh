@@ -5,7 +5,8 @@
  * for plain loads and bulk copies. Whole block; at most one barrier a tile.
  *
  * R, the reduction, gives: Word (elements as bits), Value (of a thread, warp, block, tile), padding(), zero(),
- * combine(a, b), answer(run, r, value) by one thread, and a member struct Sum with add(pack) and total().
+ * combine(a, b), answer(run, r, value) by one thread, and a member struct Sum with add(pack) and total(). For one of
+ * two inputs: also a typedef of void, Pair, and Sum has add(pack, pack); its tiles have half as many bytes of each.
  */
 #ifndef GM_PRIM_REDUCE_CUH
 #define GM_PRIM_REDUCE_CUH
@@ -14,7 +15,15 @@
 #include "cuda/prim/pack.cuh"
 
 #define GM_REDUCE_TILE ((uint32_t)GM_TILE_BYTES_sum)
-static_assert(GM_TILE_BYTES_min == GM_TILE_BYTES_sum && GM_TILE_BYTES_max == GM_TILE_BYTES_sum, "one reducer for all");
+#define GM_REDUCED_ALIKE(op) static_assert(GM_TILE_BYTES_##op == GM_REDUCE_TILE, "one reducer for all")
+GM_REDUCED_ALIKE(min);
+GM_REDUCED_ALIKE(max);
+GM_REDUCED_ALIKE(argmin);
+GM_REDUCED_ALIKE(argmax);
+GM_REDUCED_ALIKE(count_if);
+GM_REDUCED_ALIKE(norm2);
+GM_REDUCED_ALIKE(prod);
+static_assert(GM_TILE_BYTES_dot * 2 == GM_REDUCE_TILE, "as many bytes of two inputs");
 
 /* Tiles whose warps' values may be waiting at once. */
 #define GM_REDUCE_ROWS 4u
@@ -64,10 +73,20 @@ __device__ __forceinline__ typename R::Value gm_block_combine(typename R::Value 
     return threadIdx.x < 32u ? gm_warp_combine<R>(v) : v;
 }
 
+/* Inputs of a reduction. */
+template <class R, class = void> struct gm_reduce_inputs {
+    static constexpr int count = 1;
+};
+template <class R> struct gm_reduce_inputs<R, typename R::Pair> {
+    static constexpr int count = 2;
+};
+
 template <class R> struct gm_reducer {
     typedef typename R::Word Word;
     typedef typename R::Value Value;
-    static constexpr int packs = GM_REDUCE_TILE / 16 / GM_CUDA_THREADS;
+    static constexpr int inputs = gm_reduce_inputs<R>::count;
+    static constexpr int packs = GM_REDUCE_TILE / 16 / GM_CUDA_THREADS; /* of all inputs */
+    static constexpr int each = packs / inputs;                         /* of one, first those of the first */
     static constexpr bool ahead = packs <= 2 * (int)GM_PACKS_AHEAD; /* registers hold two tiles */
 
     struct gm_run *run;
@@ -108,40 +127,56 @@ template <class R> struct gm_reducer {
     /* Whether a tile is read by whole packs only. */
     __device__ __forceinline__ bool whole(uint64_t tile) const
     {
-        return (run->job->address[0] & 15u) == 0 && (tile + 1u) * run->job->tile_elements <= run->job->n;
+        const uint64_t address = run->job->address[0] | (inputs == 2 ? run->job->address[1] : 0);
+        return (address & 15u) == 0 && (tile + 1u) * run->job->tile_elements <= run->job->n;
+    }
+
+    /* Where a thread's packs of a whole tile are, GM_CUDA_THREADS apart. */
+    __device__ __forceinline__ const uint4 *packs_of(int input, uint64_t tile) const
+    {
+        return (const uint4 *)(run->job->address[input] + tile * (GM_REDUCE_TILE / inputs)) + threadIdx.x;
+    }
+
+    /* Pack k of the first input of those in p, and the one of the second that belongs to it. */
+    template <int count>
+    __device__ __forceinline__ static void take(typename R::Sum &sum, const uint4 (&p)[count], int k)
+    {
+        if constexpr (inputs == 2)
+            sum.add(gm_pack_of(p[k], Word()), gm_pack_of(p[count / 2 + k], Word()));
+        else
+            sum.add(gm_pack_of(p[k], Word()));
     }
 
     __device__ __forceinline__ void load(uint4 (&p)[packs], uint64_t tile)
     {
-        const uint4 *from = (const uint4 *)(run->job->address[0] + tile * GM_REDUCE_TILE) + threadIdx.x;
 #pragma unroll
         for (int k = 0; k < packs; k++)
-            p[k] = __ldcg(from + k * GM_CUDA_THREADS);
+            p[k] = __ldcg(packs_of(k / each, tile) + k % each * GM_CUDA_THREADS);
     }
 
     __device__ __forceinline__ typename R::Value add(const uint4 (&p)[packs])
     {
         typename R::Sum sum(r);
 #pragma unroll
-        for (int k = 0; k < packs; k++)
-            sum.add(gm_pack_of(p[k], Word()));
+        for (int k = 0; k < each; k++)
+            take(sum, p, k);
         return sum.total();
     }
 
     /* A whole tile, a few packs at a time. */
     __device__ __forceinline__ typename R::Value add_now(uint64_t tile)
     {
-        const uint4 *from = (const uint4 *)(run->job->address[0] + tile * GM_REDUCE_TILE) + threadIdx.x;
+        constexpr int some = (int)GM_PACKS_AHEAD / inputs; /* of each input */
         typename R::Sum sum(r);
 #pragma unroll 1
-        for (int base = 0; base < packs; base += (int)GM_PACKS_AHEAD) {
-            uint4 v[GM_PACKS_AHEAD];
+        for (int base = 0; base < each; base += some) {
+            uint4 v[some * inputs];
 #pragma unroll
-            for (int k = 0; k < (int)GM_PACKS_AHEAD; k++)
-                v[k] = __ldcg(from + (base + k) * GM_CUDA_THREADS);
+            for (int k = 0; k < some * inputs; k++)
+                v[k] = __ldcg(packs_of(k / some, tile) + (base + k % some) * GM_CUDA_THREADS);
 #pragma unroll
-            for (int k = 0; k < (int)GM_PACKS_AHEAD; k++)
-                sum.add(gm_pack_of(v[k], Word()));
+            for (int k = 0; k < some; k++)
+                take(sum, v, k);
         }
         return sum.total();
     }
@@ -150,11 +185,17 @@ template <class R> struct gm_reducer {
     __device__ __forceinline__ typename R::Value add_slowly(uint64_t tile)
     {
         uint64_t count;
-        const Word *from = gm_run_buffer<const Word>(run, 0) + gm_run_tile(run, tile, &count);
+        const uint64_t first = gm_run_tile(run, tile, &count);
         typename R::Sum sum(r);
 #pragma unroll 1
-        for (int k = 0; k < packs; k++)
-            sum.add(gm_pack_load<Word>(from, k * GM_CUDA_THREADS + threadIdx.x, (uint32_t)count, r.padding()));
+        for (int k = 0; k < each; k++) {
+            const uint32_t at = k * GM_CUDA_THREADS + threadIdx.x, n = (uint32_t)count;
+            const gm_pack<Word> p = gm_pack_load<Word>(gm_run_buffer<const Word>(run, 0) + first, at, n, r.padding());
+            if constexpr (inputs == 2)
+                sum.add(p, gm_pack_load<Word>(gm_run_buffer<const Word>(run, 1) + first, at, n, r.padding()));
+            else
+                sum.add(p);
+        }
         return sum.total();
     }
 
@@ -230,7 +271,7 @@ template <class R> struct gm_reducer {
     __device__ __forceinline__ void bulk()
     {
 #ifdef GM_HAVE_BULK
-        constexpr int each = GM_PIPE_CHUNK / 16 / GM_CUDA_THREADS;
+        constexpr int chunk_packs = GM_PIPE_CHUNK / 16 / GM_CUDA_THREADS;
         struct gm_reader reader;
         struct gm_chunk chunk;
         if (threadIdx.x < GM_REDUCE_ROWS)
@@ -240,7 +281,7 @@ template <class R> struct gm_reducer {
         while (gm_reader_get(&reader, &chunk)) {
             const Word *from = (const Word *)chunk.data;
 #pragma unroll
-            for (int k = 0; k < each; k++)
+            for (int k = 0; k < chunk_packs; k++)
                 sum.add(gm_pack_take<Word>(from, k * GM_CUDA_THREADS + threadIdx.x, chunk.bytes / sizeof(Word),
                                            r.padding()));
             gm_reader_done(&reader);
@@ -286,12 +327,16 @@ template <class R> __device__ __noinline__ void gm_reduce_bulk(struct gm_run *ru
 
 template <class R> __device__ __forceinline__ void gm_reduce_share(struct gm_run *run, const R &r)
 {
-    if (run->job->tiles <= run->job->shares)
+    if (run->job->tiles <= run->job->shares) {
         gm_reduce_single<R>(run, r);
-    else if (gm_reduce_wants_bulk(run))
-        gm_reduce_bulk<R>(run, r);
-    else
-        gm_reduce_plain<R>(run, r);
+        return;
+    }
+    if constexpr (gm_reduce_inputs<R>::count == 1)
+        if (gm_reduce_wants_bulk(run)) {
+            gm_reduce_bulk<R>(run, r);
+            return;
+        }
+    gm_reduce_plain<R>(run, r);
 }
 
 /* All partials of a job, combined in a fixed order; the result is the first warp's. T widens a partial to the Value of

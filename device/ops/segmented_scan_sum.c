@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * segmented_scan_sum: sums of each segment so far. See segscan.h.
+ */
+#include "segscan.h"
+
+void gm_op_segmented_scan_sum_share(struct gm_run *run)
+{
+    gm_segscan_share(run, GM_PREFIX_SUM);
+}
+
+void gm_op_segmented_scan_sum_finish(struct gm_run *run)
+{
+    gm_prefix_finish(run, GM_PREFIX_SUM);
+}

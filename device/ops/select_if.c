@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * select_if: keeps the elements that compare as asked, in their order. See select.h for the way, compare.h
+ * for the rule. One thread a share.
+ */
+#include "select.h"
+
+void gm_op_select_if_share(struct gm_run *run)
+{
+    uint64_t tile;
+    while (gm_run_next_tile(run, &tile)) {
+        switch (gm_dtype_bytes(run->job->dtype)) {
+        case 1:
+            gm_select_tile(run, tile, gm_keep_matches, false, GM_DTYPE_u8);
+            break;
+        case 4:
+            gm_select_tile(run, tile, gm_keep_matches, false, GM_DTYPE_u32);
+            break;
+        default:
+            gm_select_tile(run, tile, gm_keep_matches, false, GM_DTYPE_u64);
+            break;
+        }
+    }
+}
+
+void gm_op_select_if_finish(struct gm_run *run)
+{
+    gm_select_finish(run);
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * stencil3_weighted on blocks: see stencil.cuh for the way.
+ */
+#include "ops/stencil.cuh"
+
+namespace
+{
+
+template <typename N> struct stencil3_weighted {
+    N left, center, right;
+    __device__ __forceinline__ N operator()(N before, N x, N behind) const
+    {
+        return stencil_fused(right, behind, stencil_fused(left, before, stencil_product(center, x)));
+    }
+};
+
+template <typename N> __device__ __forceinline__ void stencil3_weighted_share(struct gm_run *run)
+{
+    typedef map_number<N> Number;
+    typedef typename Number::Word Word;
+    const struct gm_job *job = run->job;
+    stencil_row_share<N>(run, stencil3_weighted<N>{Number::of((Word)job->value[0]), Number::of((Word)job->value[1]),
+                                                   Number::of((Word)gm_run_value2(run))});
+}
+
+} // namespace
+
+__device__ void gm_op_stencil3_weighted_share(struct gm_run *run)
+{
+    switch (run->job->dtype) {
+    case GM_DTYPE_i32:
+    case GM_DTYPE_u32:
+        stencil3_weighted_share<uint32_t>(run);
+        break;
+    case GM_DTYPE_i64:
+    case GM_DTYPE_u64:
+        stencil3_weighted_share<uint64_t>(run);
+        break;
+    case GM_DTYPE_f32:
+        stencil3_weighted_share<float>(run);
+        break;
+    case GM_DTYPE_f64:
+        stencil3_weighted_share<double>(run);
+        break;
+    }
+}
+
+__device__ void gm_op_stencil3_weighted_finish(struct gm_run *run) { (void)run; }

@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Reference for segmented_scan_max: that of scan_max, begun again at every offset.
+ */
+#include "prefix.h"
+
+void gm_oracle_segmented_scan_max(struct gm_oracle_job *job)
+{
+    oracle_prefix_best(job, true, true);
+}
