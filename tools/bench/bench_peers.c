@@ -95,7 +95,6 @@ int main(int argc, char **argv)
     static char client[PATH_MAX];
     struct options o = {.device = "cuda:0",
                         .samples = 200000,
-
                         .sum_log2 = 30,
                         .rotate_mib = 256,
                         .copy_log2 = GM_COPIES_LOG2_MAX,
