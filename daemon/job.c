@@ -50,7 +50,10 @@ void gm_job_discard(struct gm_daemon *d, struct gm_job *job)
 
 static uint64_t gm_job_promise(const struct gm_job *job)
 {
-    return GM_REPLY_SMALL + job->out_bytes;
+    uint64_t bytes = GM_REPLY_SMALL;
+    for (uint32_t i = 0; i < job->outputs; i++)
+        bytes += job->out[i].is_inline ? job->out[i].bytes : 0;
+    return bytes;
 }
 
 void gm_job_accept(struct gm_daemon *d, struct gm_job *job)

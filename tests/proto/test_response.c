@@ -115,7 +115,8 @@ static void results_of_16_bits_come_back_the_same(void **state)
     static const uint32_t dtypes[] = {GM_DTYPE_f16, GM_DTYPE_bf16};
     for (uint32_t k = 0; k < 2; k++)
         for (uint32_t bits = 0; bits < 65536u; bits++) {
-            const struct gm_wire_done sent = {dtypes[k], bits, 3, 1, 2, NULL, 0};
+            const struct gm_wire_done sent = {.result_dtype = dtypes[k], .result = bits, .device = 3, .wait_ns = 1,
+                                              .run_ns = 2};
             struct gm_wire_done back;
             struct gm_wire_response response;
             struct gm_problem problem;
