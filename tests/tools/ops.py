@@ -27,7 +27,8 @@ PATIENT_S = 900
 # Ops that have a peer, when the catalogue has them.
 PEERS = set("""nop fill copy sum min max histogram sort axpby clamp cast stencil3 stencil3_weighted stencil5 gather
 scatter argmin argmax count_if dot norm2 prod segmented_sum segmented_min segmented_max scan_sum scan_min scan_max
-segmented_scan_sum segmented_scan_min segmented_scan_max histogram_edges histogram_channels histogram_2d select_if partition unique run_length""".split())
+segmented_scan_sum segmented_scan_min segmented_scan_max histogram_edges histogram_channels histogram_2d select_if
+partition unique run_length""".split())
 
 
 class AnOp:
