@@ -120,7 +120,8 @@ static bool measure(struct gm_ops_bench *b)
     struct gm_lanes *l = &b->lanes;
     if (!gm_lanes_up(l, more))
         return false;
-    b->client = gm_lanes_open(l, GM_WAIT_SPIN);
+    /* Beside the threads of a cpu device a client that only spins takes a processor from them. */
+    b->client = gm_lanes_open(l, strcmp(l->device, "cpu") == 0 ? GM_WAIT_SPIN_THEN_SLEEP : GM_WAIT_SPIN);
     bool good = b->client != NULL;
     if (good) {
         gm_figures_value(l->figures, "ops_maps_libcuda", "this client process maps libcuda (0: no)", "",

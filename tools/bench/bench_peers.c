@@ -95,7 +95,6 @@ int main(int argc, char **argv)
     static char client[PATH_MAX];
     struct options o = {.device = "cuda:0",
                         .samples = 200000,
-                        .budget_ms = 500,
                         .sum_log2 = 30,
                         .rotate_mib = 256,
                         .copy_log2 = GM_COPIES_LOG2_MAX,
@@ -113,6 +112,7 @@ int main(int argc, char **argv)
     setenv("CUDA_MODULE_LOADING", "EAGER", 1); /* before the first CUDA call: no sample loads a kernel */
     if (o.free_memory)
         return tell_free_memory(peers.device);
+    o.budget_ms = o.budget_ms != 0 ? o.budget_ms : o.ops ? 30 : 500; /* there are many ops */
     o.client = o.client ? o.client : gm_bench_beside("bench_lanes", client);
     gm_figures_begin(&figures, stdout, o.json, "bench_peers");
     gm_peers_driver(text, sizeof text);

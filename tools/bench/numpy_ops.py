@@ -99,6 +99,11 @@ def segmented_scan(d):
     np.subtract(sums, np.repeat(before, d.lengths), out=d.out)
 
 
+def segmented_least(d, least):
+    for begin, length in zip(d.offsets, d.lengths):
+        least.accumulate(d.x[begin:begin + length], out=d.out[begin:begin + length])
+
+
 def partition(d):
     mask = d.x < np.float32(0.5)
     return np.concatenate((d.x[mask], d.x[~mask]))
@@ -130,6 +135,8 @@ CALLS = {
     "segmented_max": lambda d: np.maximum.reduceat(d.x, d.offsets),
     "scan_sum": lambda d: np.cumsum(d.x, out=d.out), "scan_min": lambda d: np.minimum.accumulate(d.x, out=d.out),
     "scan_max": lambda d: np.maximum.accumulate(d.x, out=d.out), "segmented_scan_sum": segmented_scan,
+    "segmented_scan_min": lambda d: segmented_least(d, np.minimum),
+    "segmented_scan_max": lambda d: segmented_least(d, np.maximum),
     "histogram": lambda d: np.histogram(d.x, bins=BINS, range=(0, 1)),
     "histogram_edges": lambda d: np.histogram(d.x, bins=d.edges), "histogram_channels": channels,
     "histogram_2d": lambda d: np.histogram2d(d.x, d.y, bins=FLAT, range=((0, 1), (0, 1))),

@@ -119,7 +119,7 @@ GM_HD double gm_ops_range(uint32_t dtype, uint32_t data)
                                  : 2.0 * (double)(UINT64_C(1) << (gm_dtype_bytes(dtype) * 8u - 1u));
 }
 
-/* The element nearest to a number, below the end of its range. Floats of 16 bits: zero, a half and one. */
+/* The element of a number, or the nearest that the type has; floats of 16 bits: the next one towards zero. */
 GM_HD uint64_t gm_ops_element(uint32_t dtype, double v)
 {
     const uint64_t most = UINT64_MAX >> (64u - gm_dtype_bytes(dtype) * 8u), half = most >> 1;
@@ -127,10 +127,12 @@ GM_HD uint64_t gm_ops_element(uint32_t dtype, double v)
         return gm_ops_f64_bits(v);
     if (dtype == GM_DTYPE_f32)
         return gm_ops_f32_bits((float)v);
-    if (dtype == GM_DTYPE_f16)
-        return v >= 0.75 ? 0x3c00u : v >= 0.25 ? 0x3800u : 0;
     if (dtype == GM_DTYPE_bf16)
-        return v >= 0.75 ? 0x3f80u : v >= 0.25 ? 0x3f00u : 0;
+        return gm_ops_f32_bits((float)v) >> 16;
+    if (dtype == GM_DTYPE_f16) { /* none is negative, or larger than its largest; what is too small is zero */
+        const uint64_t bits = gm_ops_f32_bits((float)v), exponent = bits >> 23;
+        return exponent < 113u ? 0 : (exponent - 112u) << 10 | (bits >> 13 & 0x3ffu);
+    }
     if (gm_dtype_kind(dtype) == 'i')
         return v >= (double)half ? half : (uint64_t)(int64_t)v & most;
     return v >= (double)most ? most : v > 0 ? (uint64_t)v : 0;
@@ -144,10 +146,8 @@ GM_HD uint64_t gm_ops_random(uint32_t dtype, uint32_t data, uint64_t r)
         return gm_ops_f32_bits((float)(r >> 40) * (1.0f / 16777216.0f));
     if (dtype == GM_DTYPE_f64)
         return gm_ops_f64_bits((double)(r >> 11) * (1.0 / 9007199254740992.0));
-    if (dtype == GM_DTYPE_f16)
-        return 0x3800u | (r >> 40 & 0x3ffu); /* from a half to one */
-    if (dtype == GM_DTYPE_bf16)
-        return 0x3f00u | (r >> 40 & 0x7fu);
+    if (gm_dtype_kind(dtype) == 'f')
+        return gm_ops_element(dtype, (double)(r >> 40) * (1.0 / 16777216.0));
     return data == GM_OPS_SMALL ? r >> 61 : data == GM_OPS_ONES ? 1u : r & most;
 }
 

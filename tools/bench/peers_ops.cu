@@ -7,6 +7,7 @@
 #include "peers.cuh"
 #include "peers_ops.cuh"
 
+#define RESULT_BYTES 256u
 #define WARM_UP 5u
 #define ENOUGH 10u
 #define PATIENCE 20u /* of the budget, as bench_ops has it */
@@ -122,8 +123,8 @@ static cudaError_t count_of(const struct ops_place *o, uint64_t *count)
 static int one_case(struct gm_peers *peers, struct ops_place *o, struct gm_figures *figures,
                     const struct gm_peers_op *peer, const struct gm_ops_plan *plan)
 {
-    struct gm_peers_job job = {plan,      {NULL, NULL},    {o->result, o->result},
-                               o->result, o->place.stream, (int)plan->args.n};
+    void *const answer = static_cast<uint8_t *>(o->result) + RESULT_BYTES / 2u; /* of an op without an output */
+    struct gm_peers_job job = {plan, {NULL, NULL}, {answer, answer}, o->result, o->place.stream, (int)plan->args.n};
     char name[96], what[160];
     size_t bytes = 0;
     uint64_t count = 0;
@@ -178,9 +179,9 @@ extern "C" int gm_peers_ops(struct gm_peers *peers, struct gm_figures *figures, 
     o.budget_ns = budget_ns;
     if (gm_peers_open(peers, &o.place) != 0)
         return -1;
-    cudaError_t error = cudaMalloc(&o.result, 256);
+    cudaError_t error = cudaMalloc(&o.result, RESULT_BYTES);
     if (error == cudaSuccess)
-        error = cudaMemset(o.result, 0, 256);
+        error = cudaMemset(o.result, 0, RESULT_BYTES);
     int status = error == cudaSuccess ? 0 : gm_peers_failed(peers, "ops: device memory", error);
     for (size_t i = 0; i < sizeof tables / sizeof *tables && error == cudaSuccess; i++)
         for (const struct gm_peers_op *peer = tables[i]; peer->op; peer++)

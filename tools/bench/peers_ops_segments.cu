@@ -7,6 +7,7 @@
 
 #include <cub/device/device_scan.cuh>
 #include <cub/device/device_segmented_reduce.cuh>
+#include <cuda/functional>
 #include <thrust/iterator/counting_iterator.h>
 #include <thrust/iterator/transform_iterator.h>
 
@@ -52,18 +53,23 @@ struct segment_at {
     }
 };
 
-static cudaError_t scan_sum(const struct gm_peers_job *job, void *scratch, size_t *bytes)
+template <class Op> static cudaError_t scan(const struct gm_peers_job *job, void *scratch, size_t *bytes)
 {
     const auto keys = thrust::make_transform_iterator(thrust::make_counting_iterator(0),
                                                       segment_at{gm_in<int>(job, 1), segments_of(job)});
-    return cub::DeviceScan::InclusiveSumByKey(scratch, *bytes, keys, gm_in<float>(job, 0), gm_out<float>(job, 0),
-                                              job->n, cuda::std::equal_to<>{}, job->stream);
+    return cub::DeviceScan::InclusiveScanByKey(scratch, *bytes, keys, gm_in<float>(job, 0), gm_out<float>(job, 0), Op{},
+                                               job->n, cuda::std::equal_to<>{}, job->stream);
 }
 
 const struct gm_peers_op gm_peers_segment_ops[] = {
     {"segmented_sum", GM_DTYPE_f32, "CUB DeviceSegmentedReduce::Sum", sum},
     {"segmented_min", GM_DTYPE_f32, "CUB DeviceSegmentedReduce::Min", min},
     {"segmented_max", GM_DTYPE_f32, "CUB DeviceSegmentedReduce::Max", max},
-    {"segmented_scan_sum", GM_DTYPE_f32, "CUB DeviceScan::InclusiveSumByKey, keys from the offsets", scan_sum},
+    {"segmented_scan_sum", GM_DTYPE_f32, "CUB DeviceScan::InclusiveScanByKey, keys from the offsets",
+     scan<cuda::std::plus<>>},
+    {"segmented_scan_min", GM_DTYPE_f32, "CUB DeviceScan::InclusiveScanByKey, keys from the offsets",
+     scan<cuda::minimum<>>},
+    {"segmented_scan_max", GM_DTYPE_f32, "CUB DeviceScan::InclusiveScanByKey, keys from the offsets",
+     scan<cuda::maximum<>>},
     {NULL, 0, NULL, NULL},
 };
