@@ -39,7 +39,7 @@ static void print_help(void)
           "offsets), @NAME for a named arena (with --dtype and --count), or - for standard input: numbers as text, or\n"
           "a .npy file. The last input may be left out: then it is standard input.\n"
           "`gridmill ops` lists the ops; `gridmill run OP --help` says what one of them takes.\n\n"
-          "  -t, --dtype TYPE    element type (i32 u32 i64 u64 f16 bf16 f32 f64 u8); text: that of the files,\n"
+          "  -t, --dtype TYPE    element type (u8 i8 u32 i32 u64 i64 f16 bf16 f32 f64); text: that of the files,\n"
           "                      or i64, or f64 when a number has a point, an exponent, or is not finite\n"
           "  -d, --device WHICH  number of a device, or cpu, or cuda (default: any)\n"
           "  -n, --count N       elements: fill needs it; others take the first N of their input\n"
