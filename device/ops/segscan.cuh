@@ -10,6 +10,7 @@
 #include "ops/prefix.cuh"
 
 /* Scratch: the bytes, with one for what is behind the tile; and the tile's offsets, from and to. */
+#define GM_SEGSCAN_MOST (4u * GM_PREFIX_TILE / 4u) /* offsets that are looked at one by one */
 #define GM_SEGSCAN_ROOM (GM_PREFIX_TILE / 4u + 16u)
 #define GM_SEGSCAN_ENDS (GM_PREFIX_HEADS + GM_SEGSCAN_ROOM)
 static_assert(GM_SEGSCAN_ENDS + 16u <= GM_PREFIX_KEPT && GM_PREFIX_HEADS % 16u == 0, "fits");
@@ -82,13 +83,41 @@ struct segscan_heads {
                 ends[warp] = end;
         }
         __syncthreads();
-        const uint64_t to = ends[1];
-        for (uint64_t j = ends[0] + threadIdx.x; j < to; j += GM_CUDA_THREADS) {
+        if (ends[1] - ends[0] <= GM_SEGSCAN_MOST)
+            mark_all(run, first, count, ends[0], ends[1]);
+        else
+            mark_each(run, first, count, ends[0], ends[1]);
+        __syncthreads();
+    }
+
+    /* The bytes of these offsets. */
+    __device__ __forceinline__ static void mark_all(const struct gm_run *run, uint64_t first, uint64_t count,
+                                                    uint64_t from, uint64_t to)
+    {
+        for (uint64_t j = from + threadIdx.x; j < to; j += GM_CUDA_THREADS) {
             const uint64_t at = segscan_offset(run, j) - first;
             if (at <= count)
                 bytes()[at] = 1; /* empty segments: several write the same */
         }
-        __syncthreads();
+    }
+
+    /* The same where most segments are empty, or a client makes it seem so while it changes them: a search for each
+     * byte, so that a tile takes no longer than its elements and the logarithm of the offsets ask for. */
+    __device__ __forceinline__ static void mark_each(const struct gm_run *run, uint64_t first, uint64_t count,
+                                                     uint64_t from, uint64_t to)
+    {
+        for (uint64_t i = threadIdx.x; i <= count; i += GM_CUDA_THREADS) {
+            uint64_t low = from, high = to;
+            while (low < high) {
+                const uint64_t middle = low + (high - low) / 2u;
+                if (segscan_offset(run, middle) < first + i)
+                    low = middle + 1u;
+                else
+                    high = middle;
+            }
+            if (low < to && segscan_offset(run, low) == first + i)
+                bytes()[i] = 1;
+        }
     }
 
     template <uint32_t E> __device__ __forceinline__ static uint32_t of(uint32_t at)

@@ -12,6 +12,8 @@
 
 #include "prefix.h"
 
+#define GM_OFFSETS_ROW 16u /* looked at one after the other */
+
 struct gm_offsets {
     const void *data;
     uint64_t count, n;
@@ -33,10 +35,10 @@ static inline uint64_t gm_offsets_at(const struct gm_offsets *o, uint64_t j)
     return o->dtype == GM_DTYPE_i32 ? (uint64_t)(int64_t)(int32_t)v : v;
 }
 
-/* The first offset that is not below a position; their number when there is none. */
-static inline uint64_t gm_offsets_from(const struct gm_offsets *o, uint64_t position)
+/* The first offset from number low on that is not below a position; their number when there is none. */
+static inline uint64_t gm_offsets_from(const struct gm_offsets *o, uint64_t low, uint64_t position)
 {
-    uint64_t low = 0, high = o->count;
+    uint64_t high = o->count;
     while (low < high) {
         const uint64_t middle = low + (high - low) / 2u;
         if (gm_offsets_at(o, middle) < position)
@@ -45,6 +47,21 @@ static inline uint64_t gm_offsets_from(const struct gm_offsets *o, uint64_t posi
             high = middle;
     }
     return low;
+}
+
+/* Where the segment that holds a position ends: the first offset behind it, from number *j on, or n. Behind a few that
+ * are not, by searching: however many segments are empty, and whatever offsets say meanwhile, a tile looks at no more
+ * than some for each of its elements. */
+static inline uint64_t gm_offsets_next(const struct gm_offsets *o, uint64_t *j, uint64_t position)
+{
+    uint64_t v = 0;
+    for (uint32_t k = 0; k < GM_OFFSETS_ROW && *j < o->count && v <= position; k++)
+        v = gm_offsets_at(o, (*j)++);
+    if (v <= position) {
+        *j = gm_offsets_from(o, *j, position + 1u);
+        v = *j < o->count ? gm_offsets_at(o, (*j)++) : o->n;
+    }
+    return v > position && v < o->n ? v : o->n;
 }
 
 /* A share's part of the offsets: none falls, none is beyond n. */
@@ -65,7 +82,7 @@ static inline bool gm_offsets_good(const struct gm_offsets *o, uint32_t share, u
 static inline struct gm_prefix_partial gm_segscan_total(const struct gm_prefix *p, const struct gm_offsets *o,
                                                         const void *in, uint64_t first, uint64_t count)
 {
-    const uint64_t behind = gm_offsets_from(o, first + count), last = behind > 0 ? gm_offsets_at(o, behind - 1u) : 0;
+    const uint64_t behind = gm_offsets_from(o, 0, first + count), last = behind > 0 ? gm_offsets_at(o, behind - 1u) : 0;
     if (behind == 0 || last < first || last >= first + count)
         return (struct gm_prefix_partial){gm_prefix_total(p, in, first, count), 0};
     return (struct gm_prefix_partial){gm_prefix_total(p, in, last, first + count - last), 1};
@@ -76,19 +93,12 @@ static inline bool gm_segscan_tile(const struct gm_prefix *p, const struct gm_of
                                    const void *in, void *out, uint64_t first, uint64_t count)
 {
     const uint64_t end = first + count;
-    uint64_t j = gm_offsets_from(o, first), at = first;
+    uint64_t j = gm_offsets_from(o, 0, first), at = first;
     bool over = false;
+    if (j < o->count && gm_offsets_at(o, j) == first)
+        state = gm_prefix_nothing(p);
     while (at < end) {
-        uint64_t next = o->n; /* where the segment ends, which may be behind the tile */
-        while (j < o->count) {
-            const uint64_t v = gm_offsets_at(o, j++);
-            if (v > at) {
-                next = v < next ? v : next;
-                break;
-            }
-            if (v == at)
-                state = gm_prefix_nothing(p);
-        }
+        const uint64_t next = gm_offsets_next(o, &j, at); /* may be behind the tile */
         const uint64_t upto = next < end ? next : end;
         /* No output of an exclusive scan has the last element of its segment in it. */
         const uint64_t used = upto - at - (p->exclusive && upto == next ? 1u : 0);

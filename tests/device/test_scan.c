@@ -17,6 +17,7 @@
 #include "wire.h"
 
 #define ROOM (6u << 20)
+#define EMPTY 70000u /* so many empty segments that a tile searches for those that are not */
 #define TILES 75u /* more than two looks back of a single pass, see prefix.cuh */
 
 struct fixture {
@@ -244,7 +245,7 @@ enum layout { EMPTY_ALL, EMPTY_FRONT, EMPTY_BACK, EDGES, ONES, LAYOUTS };
 /* Offsets of a layout, and how many more than one. */
 static uint64_t layout_segments(enum layout layout, uint64_t n)
 {
-    return layout == EDGES ? 11 : layout == ONES ? n : 5000;
+    return layout == EDGES ? 11 : layout == ONES ? n : EMPTY;
 }
 static uint64_t layout_offset(enum layout layout, uint64_t j, uint64_t tile, uint64_t n)
 {
@@ -254,7 +255,7 @@ static uint64_t layout_offset(enum layout layout, uint64_t j, uint64_t tile, uin
     case EMPTY_ALL:
         return tile + 1;
     case EMPTY_FRONT:
-        return j < 4999 ? tile : n;
+        return j < EMPTY - 1u ? tile : n;
     case EMPTY_BACK:
         return j < 2 ? j * 3 : n;
     case EDGES:
