@@ -101,6 +101,8 @@ static void unknown_ops_and_types_are_refused(void **state)
             rig_buffer(words, 0, MINE, 0);
             if (row.inputs + row.outputs > 1u)
                 rig_buffer(words, 1, SECOND, 0);
+            if (row.inputs + row.outputs > 2u)
+                rig_buffer(words, 2, SECOND, 1024);
             if (dtype >= GM_DTYPE_COUNT || !(row.types >> dtype & 1u))
                 assert_check(&rig, 1, words, GM_EDTYPE);
             else if (row.shape != GM_SHAPE_HISTOGRAM)

@@ -305,6 +305,7 @@ static void empty_input_has_a_documented_answer(void **state)
         memcpy(&bits, &one, sizeof bits);
         words[GM_W_ARENA0] = row.inputs ? f.numbers.handle : f.out.handle;
         words[GM_W_ARENA1] = row.inputs && row.outputs ? f.out.handle : 0;
+        words[GM_W_ARENA2] = row.inputs + row.outputs > 2u ? f.out.handle : 0;
         words[GM_W_COUNT] = row.shape == GM_SHAPE_HISTOGRAM ? 3 : 0;
         words[GM_W_WIDE] = row.wide ? GM_DESC_WIDE_MARK : 0;
         if (row.shape == GM_SHAPE_HISTOGRAM)
