@@ -357,7 +357,8 @@ struct select_latest {
 };
 
 /* Every tile learns what is kept before it. A thread has some tiles in a row; pieces of all threads follow each other.
- * Starts are one more than positions here; 0: none yet. */
+ * Starts are one more than positions here; 0: none yet. Each of the two scans has the other's barrier between what a
+ * piece reads and what the next one writes. */
 __device__ __noinline__ void select_scan(struct gm_run *run)
 {
     constexpr uint32_t each = 4;
@@ -390,7 +391,6 @@ __device__ __noinline__ void select_scan(struct gm_run *run)
         }
         before += sum;
         start = last > start ? last : start;
-        __syncthreads(); /* sums and latest are read before the next piece writes them */
     }
 }
 

@@ -454,7 +454,7 @@ static void client_that_pipelines_large_answers_and_reads_gets_them_all(void **s
     for (int i = 0; i < 200; i++) {
         assert_true(client_receive(c, &response));
         assert_false(response.failed);
-        large += gm_wire_decode_done(&response, &done, &problem) == GM_OK && done.out_bytes == GM_INLINE_BYTES_MAX;
+        large += gm_wire_decode_done(&response, &done, &problem) == GM_OK && done.out[0].size == GM_INLINE_BYTES_MAX;
     }
     assert_int_equal(large, 100);
     assert_int_equal(stats_u64(&child, "daemon.slow_readers"), 0);

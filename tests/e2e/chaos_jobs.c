@@ -233,6 +233,71 @@ static uint64_t low_bytes(uint64_t value, uint32_t bytes)
     return bytes < 8u ? value & ((UINT64_C(1) << bytes * 8u) - 1u) : value;
 }
 
+<<<<<<< HEAD
+=======
+void task_describe(const struct task *task, uint32_t arena, uint64_t cell_offset, uint32_t words[GM_DESC_WORDS])
+{
+    const struct gm_op_row row = gm_op_row(task->op);
+    struct gm_args args = {.n = task->n, .value = {low_bytes(task->value, gm_dtype_bytes(task->dtype))},
+                           .count = task->bins, .dtype = (uint8_t)task->dtype,
+                           .flags = task->descending ? GM_FLAG_DESCENDING : 0};
+
+    if (task->bins != 0)
+        memcpy(&args.value[0], &task->lo, 8), memcpy(&args.value[1], &task->hi, 8);
+    memset(words, 0, GM_DESC_WORDS * sizeof *words);
+    words[GM_W_OP] = task->op;
+    gm_args_put(words, &row, &args);
+    for (uint32_t i = 0; i < (uint32_t)row.inputs + row.outputs; i++) {
+        words[gm_buffer_word(i)] = arena;
+        gm_desc_put64(words, gm_buffer_word(i) + 1u, cell_offset + (i < row.inputs ? 0 : task_out_offset(task)));
+    }
+}
+
+/* ---- Right or wrong ---- */
+
+static void ask_oracle(const struct task *task, struct gm_oracle_job *job)
+{
+    static void (*const oracles[GM_OP_COUNT])(struct gm_oracle_job *) = {
+#define OP(id, name, shape, types, result, work, tile_bytes, tolerance, help) [id] = gm_oracle_##name,
+#include "ops.def"
+#undef OP
+    };
+    uint8_t *const in = malloc(task_in_bytes(task) + 8u), *const out = malloc(task_out_bytes(task) + 8u);
+
+    if (in == NULL || out == NULL)
+        abort();
+    memset(job, 0, sizeof *job);
+    memset(out, POISON, task_out_bytes(task)); /* as the cell: an op need not write all of it */
+    if (task_inputs(task) != 0)
+        generate(task, in);
+    job->dtype = task->dtype, job->n = task->n, job->bins = task->bins;
+    job->flags = task->descending ? GM_FLAG_DESCENDING : 0;
+    job->value[0] = task->value;
+    if (task->bins != 0)
+        memcpy(&job->value[0], &task->lo, 8), memcpy(&job->value[1], &task->hi, 8);
+    job->in = in, job->out = out;
+    if (task->fault != TASK_GOOD)
+        job->status = task->fault == TASK_ALIASED ? GM_EALIAS : GM_EALIGN;
+    else
+        oracles[task->op](job);
+}
+
+static void forget_oracle(struct gm_oracle_job *job)
+{
+    free((void *)(uintptr_t)job->in);
+    free(job->out);
+}
+
+int task_expected(const struct task *task)
+{
+    struct gm_oracle_job job;
+
+    ask_oracle(task, &job);
+    forget_oracle(&job);
+    return job.status;
+}
+
+>>>>>>> ops-select
 static bool same_result(const struct task *task, const struct gm_oracle_job *job, uint64_t result)
 {
     const struct gm_op_row row = task_row(task);
