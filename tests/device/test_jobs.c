@@ -301,7 +301,6 @@ static void empty_input_has_a_documented_answer(void **state)
     gm_harness_lane_open(&f.h, &lane, 1, 3, 0);
     for (uint32_t op = 1; op < GM_OP_COUNT; op++) {
         const struct gm_op_row row = gm_op_row(op);
-<<<<<<< HEAD
         const struct gm_args args = gm_least_args(&row, GM_DTYPE_f32, 0);
         uint32_t words[GM_DESC_WORDS] = {op};
         gm_args_put(words, &row, &args);
@@ -310,19 +309,6 @@ static void empty_input_has_a_documented_answer(void **state)
             words[gm_buffer_word(i)] = i < row.inputs ? f.numbers.handle : f.out.handle;
             gm_desc_put64(words, gm_buffer_word(i) + 1u, i < row.inputs ? 256u * i : 32u * (i - row.inputs));
         }
-=======
-        uint32_t words[GM_DESC_WORDS] = {op | GM_DTYPE_f32 << 16 | (row.wide ? GM_FLAG_WIDE << 24 : 0u)};
-        const double one = 1;
-        uint64_t bits;
-        memcpy(&bits, &one, sizeof bits);
-        words[GM_W_ARENA0] = row.inputs ? f.numbers.handle : f.out.handle;
-        words[GM_W_ARENA1] = row.inputs && row.outputs ? f.out.handle : 0;
-        words[GM_W_ARENA2] = row.inputs + row.outputs > 2u ? f.out.handle : 0;
-        words[GM_W_COUNT] = row.shape == GM_SHAPE_HISTOGRAM ? 3 : 0;
-        words[GM_W_WIDE] = row.wide ? GM_DESC_WIDE_MARK : 0;
-        if (row.shape == GM_SHAPE_HISTOGRAM)
-            gm_desc_put64(words, GM_W_VALUE1, bits);
->>>>>>> ops-select
         memset(f.out.data, 0xee, 64);
         const struct gm_granule done = gm_harness_wait(&lane, gm_harness_submit(&lane, words));
         const bool undefined = op == GM_OP_min || op == GM_OP_max || op == GM_OP_argmin || op == GM_OP_argmax;
