@@ -436,7 +436,7 @@ GM_DEV bool gm_start_quick(const struct gm_core *core, struct gm_disp *d, const 
     const uint32_t op = word0 & 0xffffu;
     const bool mine = rank < count;
     struct gm_plan plan = {0, 0};
-    struct gm_job job;
+    struct gm_job job = {0}; /* for compilers that do not see that it is used only when gm_check has filled it */
     if (d->free_entries < count || d->credit < count || (d->cancels | d->held_lane) != 0 ||
         !gm_room_there(core, d, count))
         return false;
