@@ -18,7 +18,7 @@
 
 #define ROOM (6u << 20)
 #define EMPTY 70000u /* so many empty segments that a tile searches for those that are not */
-#define TILES 75u /* more than two looks back of a single pass, see prefix.cuh */
+#define TILES 75u    /* more than two looks back of a single pass, see look_back.cuh */
 
 struct fixture {
     struct gm_harness h;
@@ -255,7 +255,7 @@ static uint64_t layout_offset(enum layout layout, uint64_t j, uint64_t tile, uin
     case EMPTY_ALL:
         return tile + 1;
     case EMPTY_FRONT:
-        return j < EMPTY - 1u ? tile : n;
+        return j < EMPTY - 1u ? tile : j == EMPTY - 1u ? tile + 1 : n;
     case EMPTY_BACK:
         return j < 2 ? j * 3 : n;
     case EDGES:
