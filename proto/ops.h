@@ -33,6 +33,7 @@ enum gm_dtype {
 #define GM_ANY_TYPES   (GM_WORD_TYPES | GM_HALF_TYPES)
 #define GM_FLOAT_TYPES (GM_HALF_TYPES | GM_TYPE(f32) | GM_TYPE(f64))
 #define GM_DOT_TYPES   (GM_TYPE(i32) | GM_TYPE(u32) | GM_FLOAT_TYPES)
+#define GM_ALL_TYPES   (GM_ANY_TYPES | GM_TYPE(i8))
 
 #define GM_INDEX_TYPES (GM_TYPE(i32) | GM_TYPE(u32) | GM_TYPE(i64) | GM_TYPE(u64))
 
@@ -125,7 +126,8 @@ enum gm_work {
     GM_WORK_HISTOGRAM,
     GM_WORK_SORT,
     GM_WORK_SCAN,
-    GM_WORK_SCATTER
+    GM_WORK_SCATTER,
+    GM_WORK_SEGMENTED
 };
 enum gm_tolerance { GM_TOLERANCE_EXACT, GM_TOLERANCE_SUM };
 

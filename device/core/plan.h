@@ -11,7 +11,9 @@
 #define GM_TILES_ALONE      1u   /* up to so many tiles one share is faster than a fan-out: two in a row are not */
 #define GM_HOST_SHARES      8u   /* shares of a job on host memory: enough to saturate PCIe */
 #define GM_PARTIAL_BYTES    16u  /* of a tile of a reduction: 128-bit sum, or a value and a count */
+#define GM_SEGMENT_BYTES    32u  /* of a tile of a segmented reduction: of the segments that it shares with others */
 #define GM_HIST_PRIVATE_MAX (UINT64_C(64) << 20) /* bytes of private histograms of one job */
+#define GM_SINGLE_TILES     32u  /* from so many tiles on a scan may go through its input once (prefix.cuh) */
 #define GM_RADIX_BITS       8u
 #define GM_RADIX            (1u << GM_RADIX_BITS)
 #define GM_SORT_CHUNKS      2u   /* chunks per worker: each is counted and scattered by one share */
@@ -44,6 +46,9 @@ GM_HD uint32_t gm_plan_shares(uint64_t tiles, uint32_t most)
     return tiles < most ? (uint32_t)tiles : most;
 }
 
+/* Whether the tiles of a scan look back at each other, if its op can. */
+GM_HD bool gm_plan_single_pass(const struct gm_job *job) { return job->phases == 2u && job->tiles >= GM_SINGLE_TILES; }
+
 /* Elements of one radix chunk, a whole number of granules. */
 GM_HD uint64_t gm_plan_chunk(uint64_t n, uint64_t granule, uint32_t most)
 {
@@ -65,6 +70,22 @@ GM_HD uint64_t gm_edges_offset(const struct gm_job *job, uint32_t share)
     return (uint64_t)job->shares * job->bins * 8u + share * gm_edges_bytes(job);
 }
 
+/* Workspace of a segmented reduction: what tiles leave, then where each begins, and the end. */
+GM_HD uint64_t gm_segment_splits_offset(uint64_t tiles) { return tiles * GM_SEGMENT_BYTES; }
+
+/* Elements and ends of segments are the items of a segmented reduction: there is a tile of nothing, because there is an
+ * offset to look at. */
+GM_HD uint64_t gm_plan_segmented(struct gm_job *job)
+{
+    job->tiles = (job->n + job->value[0] + job->tile_elements - 1u) >> gm_log2((uint32_t)job->tile_elements);
+    if (job->tiles <= 1) {
+        job->tiles = 1;
+        return 0;
+    }
+    job->phases = 2;
+    return gm_segment_splits_offset(job->tiles) + (job->tiles + 1u) * 8u;
+}
+
 /* Fills phases, shares, tiles and tile_elements; the phases of every work shape have the same cut. */
 GM_HD struct gm_plan gm_plan_job(struct gm_job *job, const struct gm_op_row *row, uint32_t workers,
                                  uint32_t host_shares)
@@ -81,6 +102,8 @@ GM_HD struct gm_plan gm_plan_job(struct gm_job *job, const struct gm_op_row *row
         return plan;
     job->tile_elements = row->tile_bytes >> gm_log2(bytes);
     job->tiles = (job->n + job->tile_elements - 1u) >> gm_log2((uint32_t)job->tile_elements);
+    if (row->work == GM_WORK_SEGMENTED)
+        plan.workspace = gm_plan_segmented(job);
     job->shares = gm_plan_shares(job->tiles, most);
     if (row->work != GM_WORK_GRID)
         job->marks |= GM_MARK_FINISH;
@@ -94,7 +117,7 @@ GM_HD struct gm_plan gm_plan_job(struct gm_job *job, const struct gm_op_row *row
         plan.workspace = job->shares * one;
     } else if (row->work == GM_WORK_SCAN && job->tiles > 1) {
         job->phases = 2;
-        plan.workspace = job->tiles * GM_PARTIAL_BYTES;
+        plan.workspace = (job->tiles + 1u) * GM_PARTIAL_BYTES; /* and the next tile of a single pass */
     } else if (row->work == GM_WORK_SCATTER && job->tiles > 1) {
         job->phases = GM_SCATTER_PHASES;
         plan.workspace = job->value[0] * gm_scatter_word(job->n);

@@ -56,13 +56,17 @@ static inline double gm_counts_number_64(uint32_t dtype, uint64_t bits)
 }
 
 /* Bytes have 256 values: they are counted by value first, channel by channel, and the rule is asked once for each at
- * the end. Several tables a channel, because equal neighbours would wait for each other: the byte at position i of the
- * pixels is counted in table i modulo GM_BYTE_TABLES(channels), which is of channel i modulo channels. */
-#define GM_BYTE_TABLES_MAX 8u
-#define GM_BYTE_TABLES(channels) ((channels) == 3u ? 6u : 8u)
+ * the end. Several tables a channel, because equal neighbours would wait for each other: eight, or six of three
+ * channels; the byte at position i of the pixels is counted in table i modulo their number, which is a multiple of the
+ * channels. */
+#define GM_BYTE_TABLES 8u
+
+/* A little more than 256, so that no two tables have a value at addresses that are equal in their low 12 bits: a load
+ * behind a store to such an address waits for it. */
+#define GM_BYTE_TABLE_SIZE (256u + 16u)
 
 struct gm_bytes {
-    uint32_t seen[GM_BYTE_TABLES_MAX][256];
+    uint32_t seen[GM_BYTE_TABLES][GM_BYTE_TABLE_SIZE];
     uint64_t since; /* elements since the tables were emptied: they count to 2^32 */
 };
 
@@ -99,7 +103,7 @@ static inline bool gm_bytes_add(struct gm_bytes *b, const uint8_t *in, uint64_t 
 static inline uint64_t gm_bytes_seen(const struct gm_bytes *b, uint32_t channels, uint32_t channel, uint32_t value)
 {
     uint64_t times = 0;
-    for (uint32_t t = channel; t < GM_BYTE_TABLES(channels); t += channels)
+    for (uint32_t t = channel; t < GM_BYTE_TABLES; t += channels)
         times += b->seen[t][value];
     return times;
 }

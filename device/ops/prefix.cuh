@@ -1,386 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the scans share on blocks: see prefix.h for the rules. A block goes through a tile in granules, as much as its
- * registers hold between the scan and the store. A warp takes a piece of the granule and goes through it in rows of
- * one pack a lane, a warp scan each; then one scan over the warps. The order of operands is that of the elements, and
- * where tiles, granules, pieces and rows are cut depends on n alone.
- *
- * S, the scan, gives: Word (elements as bits), Value (a state), nothing(), padding() (a word that changes no state),
- * lift(word), join(a, b), wrong(before, x, after) (the step left the type) and lower(value).
+ * What the scans share on blocks: see prefix.h for the rules and the phases, prefix_tile.cuh for a tile. Scans that can
+ * go through many tiles once do it the way of look_back.cuh. Whole block.
  */
 #ifndef GM_OPS_PREFIX_CUH
 #define GM_OPS_PREFIX_CUH
 
-#include "core/plan.h"
-#include "cuda/prim/pack.cuh"
-#include "ops/keys.h"
-#include "ops/run.cuh"
-
-#define GM_PREFIX_TILE ((uint32_t)GM_TILE_BYTES_scan_sum)
-static_assert(GM_TILE_BYTES_scan_min == GM_PREFIX_TILE && GM_TILE_BYTES_scan_max == GM_PREFIX_TILE, "one for all");
-static_assert(GM_PARTIAL_BYTES == sizeof(ulonglong2), "of a tile: its state, and whether a segment begins in it");
-
-/* As many bytes as registers hold without spills. */
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
-#define GM_PREFIX_GRANULE 8192u
-#else
-#define GM_PREFIX_GRANULE 32768u
-#endif
-static_assert(GM_PREFIX_TILE % GM_PREFIX_GRANULE == 0, "whole granules");
-
-/* Scratch: states of the warps, in two rows taken in turn, so that one barrier a granule is enough; and a granule that
- * cannot be moved by whole packs. */
-#define GM_PREFIX_WARPS 0u
-#define GM_PREFIX_STAGE (2u * GM_BLOCK_WARPS * 16u)
-static_assert(GM_PREFIX_STAGE + GM_PREFIX_GRANULE <= GM_BLOCK_SCRATCH, "fits");
+#include "ops/look_back.cuh"
 
 namespace
 {
-
-/* ---- the scans ---- */
-
-template <typename W, bool is_signed> struct prefix_integer {
-    typedef W Word;
-    typedef W Value;
-    __device__ __forceinline__ static Value nothing() { return 0; }
-    __device__ __forceinline__ static Word padding() { return 0; }
-    __device__ __forceinline__ static Value lift(Word w) { return w; }
-    __device__ __forceinline__ static Word lower(Value v) { return v; }
-    __device__ __forceinline__ static Value join(Value a, Value b) { return a + b; }
-    __device__ __forceinline__ static bool wrong(Value before, Value x, Value after)
-    {
-        return is_signed ? ((before ^ after) & (x ^ after)) >> (sizeof(W) * 8u - 1u) != 0 : after < before;
-    }
-};
-
-__device__ __forceinline__ double prefix_number(uint32_t bits)
-{
-    return (double)__uint_as_float(bits);
-}
-__device__ __forceinline__ double prefix_number(uint64_t bits)
-{
-    return __longlong_as_double((long long)bits);
-}
-__device__ __forceinline__ void prefix_round(double v, uint32_t *w)
-{
-    *w = v == v ? __float_as_uint(__double2float_rn(v)) : 0x7fc00000u;
-}
-__device__ __forceinline__ void prefix_round(double v, uint64_t *w)
-{
-    *w = v == v ? (uint64_t)__double_as_longlong(v) : (uint64_t)0x7ff8000000000000u;
-}
-
-template <typename W> struct prefix_float {
-    typedef W Word;
-    typedef double Value;
-    __device__ __forceinline__ static Value nothing() { return 0; }
-    __device__ __forceinline__ static Word padding() { return 0; }
-    __device__ __forceinline__ static Value lift(Word w) { return prefix_number(w); }
-    __device__ __forceinline__ static Word lower(Value v)
-    {
-        Word w;
-        prefix_round(v, &w);
-        return w;
-    }
-    __device__ __forceinline__ static Value join(Value a, Value b) { return __dadd_rn(a, b); }
-    __device__ __forceinline__ static bool wrong(Value, Value, Value) { return false; }
-};
-
-__device__ __forceinline__ uint32_t prefix_key(const struct gm_key_rule &r, uint32_t v)
-{
-    return gm_key_encode_u32(&r, v);
-}
-__device__ __forceinline__ uint64_t prefix_key(const struct gm_key_rule &r, uint64_t v)
-{
-    return gm_key_encode_u64(&r, v);
-}
-
-/* States are keys. The rule is a constant of each type: registers are short. */
-template <typename W, uint32_t dtype, enum gm_key_order order>
-struct prefix_least {
-    typedef W Word; typedef W Value;
-    __device__ __forceinline__ static struct gm_key_rule rule(){return gm_key_rule(dtype, order);}
-__device__ __forceinline__ static Value nothing()
-{
-    return ~(Value)0;
-}
-__device__ __forceinline__ static Word padding()
-{
-    return lower(nothing());
-}
-__device__ __forceinline__ static Value lift(Word w)
-{
-    return prefix_key(rule(), w);
-}
-__device__ __forceinline__ static Word lower(Value v)
-{
-    const struct gm_key_rule r = rule();
-    return (Word)gm_key_result(&r, dtype, v);
-}
-__device__ __forceinline__ static Value join(Value a, Value b)
-{
-    return b < a ? b : a;
-}
-__device__ __forceinline__ static bool wrong(Value, Value, Value)
-{
-    return false;
-}
-}; // namespace
-
-/* ---- states of warps and blocks ---- */
-
-/* head: a segment begins, and v is of what is behind the last beginning. Always 0 in scans without segments. */
-template <typename V> struct prefix_state {
-    V v;
-    uint32_t head;
-};
-
-template <class S, bool segmented>
-__device__ __forceinline__ prefix_state<typename S::Value> prefix_join(prefix_state<typename S::Value> a,
-                                                                       prefix_state<typename S::Value> b)
-{
-    if (segmented && b.head != 0)
-        return b;
-    return {S::join(a.v, b.v), segmented ? a.head : 0};
-}
-
-/* One row: every lane has what its elements come to. Returns what comes before the lane in the warp's piece, and moves
- * sum, what comes before the row in it. Whole warp. */
-template <class S, bool segmented>
-__device__ __forceinline__ prefix_state<typename S::Value> prefix_row(prefix_state<typename S::Value> *sum,
-                                                                      prefix_state<typename S::Value> own)
-{
-    typedef typename S::Value V;
-    const uint32_t lane = threadIdx.x & 31u;
-    const uint32_t heads = segmented ? __ballot_sync(0xffffffffu, own.head != 0) : 0;
-    const uint32_t upto = heads & (0xffffffffu >> (31u - lane));
-    const uint32_t start = upto != 0 ? 31u - (uint32_t)__clz((int)upto) : 0; /* lanes before it do not count */
-    V v = own.v;
-#pragma unroll
-    for (uint32_t d = 1; d < 32u; d *= 2u) {
-        const V below = __shfl_up_sync(0xffffffffu, v, d);
-        v = lane >= start + d ? S::join(below, v) : v;
-    }
-    const V left = __shfl_up_sync(0xffffffffu, v, 1u), last = __shfl_sync(0xffffffffu, v, 31);
-    const prefix_state<V> before = *sum;
-    *sum = prefix_join<S, segmented>(before, {last, heads != 0});
-    return lane == 0 ? before : prefix_join<S, segmented>(before, {left, (heads & ((1u << lane) - 1u)) != 0});
-}
-
-/* sum: what the warp's piece comes to. Returns what comes before the piece, and moves all, what comes before the
- * granule. Whole block; one barrier within. turn: counts the calls of a share: who is a call ahead writes the other
- * row, and nobody is two ahead. */
-template <class S, bool segmented>
-__device__ __forceinline__ prefix_state<typename S::Value>
-prefix_block(prefix_state<typename S::Value> sum, prefix_state<typename S::Value> *all, uint32_t turn)
-{
-    typedef prefix_state<typename S::Value> State;
-    static_assert(sizeof(State) <= 16u, "fits");
-    State *warps = gm_run_scratch<State>(GM_PREFIX_WARPS) + (turn & 1u) * GM_BLOCK_WARPS;
-    const uint32_t warp = threadIdx.x / 32u;
-    if ((threadIdx.x & 31u) == 0)
-        warps[warp] = sum;
-    __syncthreads();
-    State before = *all, upto = *all;
-#pragma unroll 1
-    for (uint32_t w = 0; w < GM_BLOCK_WARPS; w++) {
-        if (w == warp)
-            before = upto;
-        upto = prefix_join<S, segmented>(upto, warps[w]);
-    }
-    *all = upto;
-    return before;
-}
-
-/* ---- a tile ---- */
-
-__device__ __forceinline__ uint4 prefix_bits(const gm_pack<uint32_t> &p)
-{
-    return make_uint4(p.w[0], p.w[1], p.w[2], p.w[3]);
-}
-__device__ __forceinline__ uint4 prefix_bits(const gm_pack<uint64_t> &p)
-{
-    return make_uint4((uint32_t)p.w[0], (uint32_t)(p.w[0] >> 32), (uint32_t)p.w[1], (uint32_t)(p.w[1] >> 32));
-}
-
-/* Where segments begin: nowhere, in the scans without them. */
-struct prefix_whole {
-    static constexpr bool segmented = false;
-    static constexpr uint32_t output = 1; /* its buffer */
-    __device__ __forceinline__ static bool good(const struct gm_run *) { return true; }
-    __device__ __forceinline__ static void find(const struct gm_run *, uint64_t) {}
-    template <uint32_t E> __device__ __forceinline__ static uint32_t of(uint32_t) { return 0; }
-};
-
-/* A thread's packs of a granule. Heads gives, by of<E>(at), which of the E + 1 elements of the tile from at on begin a
- * segment, one bit each. */
-template <class S, class Heads> struct prefix_granule {
-    typedef typename S::Word Word;
-    typedef typename S::Value Value;
-    typedef prefix_state<Value> State;
-    static constexpr uint32_t E = gm_pack<Word>::elements, rows = GM_PREFIX_GRANULE / 16u / GM_CUDA_THREADS;
-    static constexpr uint32_t elements = GM_PREFIX_GRANULE / sizeof(Word);
-    static constexpr bool segmented = Heads::segmented;
-
-    gm_pack<Word> pack[rows];
-    Value before[rows]; /* of a pack, in the warp's piece */
-    uint32_t closed;    /* bit k: since a beginning in that piece */
-
-    __device__ __forceinline__ static uint32_t place(uint32_t k)
-    {
-        return (threadIdx.x / 32u * rows + k) * 32u + (threadIdx.x & 31u);
-    }
-
-    __device__ __forceinline__ static Word *stage() { return gm_run_scratch<Word>(GM_PREFIX_STAGE); }
-
-    /* used: elements that count; behind them padding. Whole block. */
-    __device__ __forceinline__ void load(const Word *in, uint32_t used)
-    {
-        if (used == elements && ((uintptr_t)in & 15u) == 0) {
-#pragma unroll
-            for (uint32_t k = 0; k < rows; k++)
-                pack[k] = gm_pack_of(__ldcg((const uint4 *)in + place(k)), Word());
-            return;
-        }
-        __syncthreads(); /* the last granule has left the stage */
-#pragma unroll rows
-        for (uint32_t i = threadIdx.x; i < elements; i += GM_CUDA_THREADS)
-            stage()[i] = i < used ? gm_global_load(in + i) : S::padding();
-        __syncthreads();
-#pragma unroll
-        for (uint32_t k = 0; k < rows; k++)
-            pack[k] = gm_pack_of(((const uint4 *)stage())[place(k)], Word());
-    }
-
-    /* What the warp's piece comes to. at: where the granule begins in the tile. The last element of a segment is in no
-     * output of an exclusive scan. */
-    __device__ __forceinline__ State scan(uint32_t at, bool exclusive)
-    {
-        State sum = {S::nothing(), 0};
-        closed = 0;
-#pragma unroll
-        for (uint32_t k = 0; k < rows; k++) {
-            const uint32_t begins = Heads::template of<E>(at + place(k) * E);
-            State own = {S::nothing(), 0};
-#pragma unroll
-            for (uint32_t e = 0; e < E && segmented; e++)
-                pack[k].w[e] = exclusive && (begins >> e & 2u) != 0 ? S::padding() : pack[k].w[e];
-#pragma unroll
-            for (uint32_t e = 0; e < E; e++)
-                own = {S::join(begins >> e & 1u ? S::nothing() : own.v, S::lift(pack[k].w[e])),
-                       own.head | (begins >> e & 1u)};
-            const State row = prefix_row<S, segmented>(&sum, own);
-            before[k] = row.v;
-            closed |= row.head << k;
-        }
-        return sum;
-    }
-
-    /* start: what comes before the warp's piece. True when a step left the type. Whole block, behind a barrier that is
-     * behind load. */
-    __device__ __forceinline__ bool write(uint32_t at, Value start, Word *out, uint32_t count, bool exclusive)
-    {
-        const bool packs = count == elements && ((uintptr_t)out & 15u) == 0;
-        uint4 *to = packs ? (uint4 *)out : (uint4 *)stage();
-        bool wrong = false;
-#pragma unroll
-        for (uint32_t k = 0; k < rows; k++) {
-            const uint32_t begins = Heads::template of<E>(at + place(k) * E);
-            Value v = closed >> k & 1u ? before[k] : S::join(start, before[k]);
-            gm_pack<Word> p;
-#pragma unroll
-            for (uint32_t e = 0; e < E; e++) {
-                const Value x = S::lift(pack[k].w[e]), from = begins >> e & 1u ? S::nothing() : v;
-                v = S::join(from, x);
-                wrong |= S::wrong(from, x, v);
-                p.w[e] = S::lower(exclusive ? from : v);
-            }
-            to[place(k)] = prefix_bits(p);
-        }
-        if (packs)
-            return wrong;
-        __syncthreads();
-#pragma unroll rows
-        for (uint32_t i = threadIdx.x; i < count; i += GM_CUDA_THREADS)
-            out[i] = stage()[i];
-        return wrong;
-    }
-};
-
-/* ---- phases ---- */
-
-__device__ __forceinline__ uint64_t prefix_word(uint32_t v)
-{
-    return v;
-}
-__device__ __forceinline__ uint64_t prefix_word(uint64_t v)
-{
-    return v;
-}
-__device__ __forceinline__ uint64_t prefix_word(double v)
-{
-    return (uint64_t)__double_as_longlong(v);
-}
-__device__ __forceinline__ void prefix_value(uint64_t word, uint32_t *v)
-{
-    *v = (uint32_t)word;
-}
-__device__ __forceinline__ void prefix_value(uint64_t word, uint64_t *v)
-{
-    *v = word;
-}
-__device__ __forceinline__ void prefix_value(uint64_t word, double *v)
-{
-    *v = __longlong_as_double((long long)word);
-}
-
-/* Of a tile, from the workspace: through L2, other SMs wrote it. */
-template <typename V> __device__ __forceinline__ prefix_state<V> prefix_get(const struct gm_job *job, uint64_t tile)
-{
-    const ulonglong2 words = __ldcg((const ulonglong2 *)job->workspace + tile);
-    prefix_state<V> state;
-    prefix_value(words.x, &state.v);
-    state.head = words.y != 0;
-    return state;
-}
-template <typename V>
-__device__ __forceinline__ void prefix_put(const struct gm_job *job, uint64_t tile, prefix_state<V> state)
-{
-    ((ulonglong2 *)job->workspace)[tile] = make_ulonglong2(prefix_word(state.v), state.head);
-}
-
-/* A block's way through the granules of a tile. all: what comes before the tile, then what comes behind. With writes,
- * outputs are stored: the input may be the output, since a granule is in registers behind the barrier within. True when
- * a step left the type. */
-template <class S, class Heads, bool writes>
-__device__ __forceinline__ bool prefix_tile(const struct gm_run *run, uint64_t tile,
-                                            prefix_state<typename S::Value> *all, uint32_t *turn)
-{
-    typedef prefix_granule<S, Heads> Granule;
-    typedef typename S::Word Word;
-    const struct gm_job *job = run->job;
-    const bool exclusive = (job->flags & GM_FLAG_EXCLUSIVE) != 0;
-    uint64_t tile_count;
-    const uint64_t first = gm_run_tile(run, tile, &tile_count);
-    const Word *in = gm_run_buffer<const Word>(run, 0) + first;
-    Word *out = gm_run_buffer<Word>(run, Heads::output) + first;
-    const uint32_t count = (uint32_t)tile_count;
-    /* No output of an exclusive scan has the last element in it. */
-    const uint32_t used = count - (exclusive && first + count == job->n ? 1u : 0);
-    bool wrong = false;
-    Heads::find(run, tile);
-#pragma unroll 1
-    for (uint32_t at = 0; at < count; at += Granule::elements) {
-        Granule g;
-        const uint32_t left = count - at, here = left < Granule::elements ? left : Granule::elements;
-        g.load(in + at, used - at < here ? used - at : here);
-        const prefix_state<typename S::Value> start =
-            prefix_block<S, Heads::segmented>(g.scan(at, exclusive), all, (*turn)++);
-        if (writes)
-            wrong |= g.write(at, start.v, out + at, here, exclusive);
-    }
-    return wrong;
-}
 
 /* The first phase of several tiles. */
 template <class S, class Heads> __device__ __noinline__ void prefix_totals(struct gm_run *run)
@@ -390,7 +19,8 @@ template <class S, class Heads> __device__ __noinline__ void prefix_totals(struc
     uint32_t turn = 0;
     while (gm_run_next_tile(run, &tiles, &tile)) {
         prefix_state<typename S::Value> all = {S::nothing(), 0};
-        prefix_tile<S, Heads, false>(run, tile, &all, &turn);
+        Heads::find(run, tile);
+        prefix_tile<S, Heads, false, false>(run, tile, &all, &turn);
         if (threadIdx.x == 0)
             prefix_put(run->job, tile, all);
     }
@@ -407,7 +37,8 @@ template <class S, class Heads> __device__ __noinline__ void prefix_write(struct
         prefix_state<typename S::Value> all = {S::nothing(), 0};
         if (run->job->phases > 1u)
             all.v = prefix_get<typename S::Value>(run->job, tile).v;
-        wrong |= prefix_tile<S, Heads, true>(run, tile, &all, &turn);
+        Heads::find(run, tile);
+        wrong |= prefix_tile<S, Heads, true, false>(run, tile, &all, &turn);
     }
     if (__syncthreads_or(wrong) != 0 && threadIdx.x == 0)
         gm_run_fail(run, GM_EOVERFLOW);
@@ -444,14 +75,30 @@ template <class S, bool segmented> __device__ __noinline__ void prefix_finish(st
     }
 }
 
+template <class S> __device__ __forceinline__ bool prefix_is_single(const struct gm_job *job)
+{
+    return S::exact && gm_plan_single_pass(job);
+}
+
 template <class S, class Heads> __device__ __forceinline__ void prefix_share_of(struct gm_run *run)
 {
+    const bool last = run->job->phase + 1u == run->job->phases, single = prefix_is_single<S>(run->job);
     if (run->job->phase == 0 && !Heads::good(run) && threadIdx.x == 0)
         gm_run_fail(run, GM_EBOUNDS);
-    if (run->job->phase + 1u < run->job->phases)
+    if (single && !last)
+        prefix_clear(run);
+    else if (single)
+        prefix_single<S, Heads>(run);
+    else if (!last)
         prefix_totals<S, Heads>(run);
     else
         prefix_write<S, Heads>(run);
+}
+
+template <class S, bool segmented> __device__ __forceinline__ void prefix_finish_of(struct gm_run *run)
+{
+    if (run->job->phase + 1u < run->job->phases && !prefix_is_single<S>(run->job))
+        prefix_finish<S, segmented>(run);
 }
 
 /* ---- by type ---- */
@@ -482,12 +129,10 @@ template <class Heads> __device__ __forceinline__ void prefix_sum_share(struct g
 
 template <bool segmented> __device__ __forceinline__ void prefix_sum_finish(struct gm_run *run)
 {
-    if (run->job->phase + 1u == run->job->phases)
-        return;
     if (gm_dtype_kind(run->job->dtype) == 'f')
-        prefix_finish<prefix_float<uint64_t>, segmented>(run);
+        prefix_finish_of<prefix_float<uint64_t>, segmented>(run);
     else /* modulo 2^64, of which narrow sums are the low half */
-        prefix_finish<prefix_integer<uint64_t, false>, segmented>(run);
+        prefix_finish_of<prefix_integer<uint64_t, false>, segmented>(run);
 }
 
 template <class Heads, enum gm_key_order order> __device__ __forceinline__ void prefix_least_share(struct gm_run *run)
@@ -510,8 +155,7 @@ template <class Heads, enum gm_key_order order> __device__ __forceinline__ void 
 /* Keys of 32 bits, zero-extended, have the same order; the greatest key is theirs in its low half. */
 template <bool segmented> __device__ __forceinline__ void prefix_least_finish(struct gm_run *run)
 {
-    if (run->job->phase + 1u < run->job->phases)
-        prefix_finish<prefix_least<uint64_t, GM_DTYPE_u64, GM_KEY_NAN_FIRST>, segmented>(run);
+    prefix_finish_of<prefix_least<uint64_t, GM_DTYPE_u64, GM_KEY_NAN_FIRST>, segmented>(run);
 }
 
 } // namespace

@@ -10,10 +10,9 @@
 #include "ops/prefix.cuh"
 
 /* Scratch: the bytes, with one for what is behind the tile; and the tile's offsets, from and to. */
-#define GM_SEGSCAN_BYTES (GM_PREFIX_STAGE + GM_PREFIX_GRANULE)
 #define GM_SEGSCAN_ROOM (GM_PREFIX_TILE / 4u + 16u)
-#define GM_SEGSCAN_ENDS (GM_SEGSCAN_BYTES + GM_SEGSCAN_ROOM)
-static_assert(GM_SEGSCAN_ENDS + 16u <= GM_BLOCK_SCRATCH && GM_SEGSCAN_BYTES % 16u == 0, "fits");
+#define GM_SEGSCAN_ENDS (GM_PREFIX_HEADS + GM_SEGSCAN_ROOM)
+static_assert(GM_SEGSCAN_ENDS + 16u <= GM_PREFIX_KEPT && GM_PREFIX_HEADS % 16u == 0, "fits");
 static_assert(GM_TILE_BYTES_segmented_scan_sum == GM_PREFIX_TILE &&
                   GM_TILE_BYTES_segmented_scan_min == GM_PREFIX_TILE &&
                   GM_TILE_BYTES_segmented_scan_max == GM_PREFIX_TILE,
@@ -53,7 +52,7 @@ struct segscan_heads {
     static constexpr bool segmented = true;
     static constexpr uint32_t output = 2;
 
-    __device__ __forceinline__ static uint8_t *bytes() { return gm_run_scratch<uint8_t>(GM_SEGSCAN_BYTES); }
+    __device__ __forceinline__ static uint8_t *bytes() { return gm_run_scratch<uint8_t>(GM_PREFIX_HEADS); }
 
     /* The share's part of the offsets: none falls, none is beyond n. Whole block, same answer for all. */
     __device__ __noinline__ static bool good(const struct gm_run *run)

@@ -1,7 +1,8 @@
-// SPDX-License-Identifier: Apache-2.0
-//
-// gridmill.h as C++11 and C++17: compiled, every inline function of it used once, every argument of a request set by
-// its name, and arguments of one place seen to be one. One thread.
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * gridmill.h as C++11 and C++17: compiled, every inline function of it used once, every argument of a request set by
+ * its name, and arguments of one place seen to be one. One thread.
+ */
 #include "gridmill.h"
 
 #include <cstddef>

@@ -11,7 +11,9 @@
 
 #include <cmocka.h>
 
+#include "least.h"
 #include "rig.h"
+#include "wire.h"
 
 /* Arenas of the tests: index and generation. */
 enum {
@@ -97,14 +99,12 @@ static void unknown_ops_and_types_are_refused(void **state)
     for (uint32_t op = 1; op < GM_OP_COUNT; op++)
         for (uint32_t dtype = 0; dtype < 256; dtype++) {
             const struct gm_op_row row = gm_op_row(op);
-            rig_words(words, op, dtype, row.wide ? GM_FLAG_WIDE : 0u, 16);
-            rig_buffer(words, 0, MINE, 0);
-            if (row.inputs + row.outputs > 1u)
-                rig_buffer(words, 1, SECOND, 0);
-            if (dtype >= GM_DTYPE_COUNT || !(row.types >> dtype & 1u))
-                assert_check(&rig, 1, words, GM_EDTYPE);
-            else if (row.shape != GM_SHAPE_HISTOGRAM)
-                assert_check(&rig, 1, words, GM_OK);
+            const struct gm_args args = gm_least_args(&row, dtype, 16);
+            rig_words(words, op, 0, 0, 0);
+            gm_args_put(words, &row, &args);
+            for (uint32_t i = 0; i < (uint32_t)row.inputs + row.outputs; i++)
+                rig_buffer(words, i, i == 0 ? MINE : SECOND, i * 4096u);
+            assert_check(&rig, 1, words, dtype >= GM_DTYPE_COUNT || !(row.types >> dtype & 1u) ? GM_EDTYPE : GM_OK);
         }
     rig_close(&rig);
 }

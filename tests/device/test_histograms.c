@@ -116,7 +116,7 @@ static void values_on_edges_follow_numpys_rule(void **state)
     const double x[] = {-INFINITY, -1, -0.0, 0.0, 0.25, 0.999, 1, 1, 2, 2.0000000000000004, INFINITY, NAN};
     const uint64_t counts[] = {2, 2, 2, 0, 3};
     expect_edges(f, GM_DTYPE_f64, x, sizeof x / sizeof *x, edges, 5, counts);
-    const float narrow_edges[] = {-0.0f, 1e-45f, INFINITY}, narrow[] = {0, -0.0f, -1e-45f, 1e-45f, INFINITY, NAN, -1};
+    const float narrow_edges[] = {0.0f, 1e-45f, INFINITY}, narrow[] = {0, -0.0f, -1e-45f, 1e-45f, INFINITY, NAN, -1};
     const uint64_t narrow_counts[] = {2, 2};
     expect_edges(f, GM_DTYPE_f32, narrow, 7, narrow_edges, 2, narrow_counts);
     /* The last bin alone: nothing but its edge. */

@@ -145,6 +145,29 @@ static void nothing_has_no_indices(void **state)
     }
 }
 
+/* The least i32 has the bits of 2^31, which is inside here; it is an index out of range all the same. */
+static void negative_indices_are_no_large_ones(void **state)
+{
+    struct fixture *f = *state;
+    struct gm_harness_arena large;
+    const uint64_t length = (UINT64_C(1) << 31) + 1u;
+    gm_harness_arena_open(&f->h, &large, (UINT64_C(1) << 31) + 4096u, true);
+    for (uint32_t op = GM_OP_gather; op <= GM_OP_scatter; op++)
+        for (uint32_t type = 0; type < 2; type++) {
+            const struct gm_op_row row = gm_op_row(op);
+            const struct gm_args args = {.n = 1, .value = {length}, .dtype = GM_DTYPE_u8,
+                                         .type2 = type ? GM_DTYPE_u32 : GM_DTYPE_i32};
+            const uint32_t least = 0x80000000u;
+            uint32_t words[GM_DESC_WORDS] = {op};
+            memcpy(f->data[1].data, &least, sizeof least);
+            gm_args_put(words, &row, &args);
+            for (uint32_t i = 0; i < 3; i++)
+                words[gm_buffer_word(i)] = i == (op == GM_OP_gather ? 0u : 2u) ? large.handle : f->data[i].handle;
+            assert_int_equal(status_of(gm_harness_wait(&f->lane, gm_harness_submit(&f->lane, words))),
+                             type ? GM_OK : GM_EBOUNDS);
+        }
+}
+
 /* All into one place, all into two, and neighbours into one: of every pair the higher number stays. */
 static void the_highest_of_a_place_stays(void **state)
 {
@@ -361,6 +384,56 @@ static void cast_rounds_to_even(void **state)
     assert_int_equal(cast_bits(f, GM_DTYPE_i64, GM_DTYPE_i32, UINT64_C(0x123456789abcdef0)), 0x9abcdef0);
 }
 
+/* What would come out otherwise if it went through f32, or f64, by rounding there to nearest first. */
+static void cast_rounds_once(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(cast_bits(f, GM_DTYPE_f64, GM_DTYPE_bf16, UINT64_C(0x3ff0100000000001)), 0x3f81);
+    assert_int_equal(cast_bits(f, GM_DTYPE_f64, GM_DTYPE_bf16, UINT64_C(0x3ff0100000000000)), 0x3f80);
+    assert_int_equal(cast_bits(f, GM_DTYPE_f64, GM_DTYPE_f16, UINT64_C(0x3ff0020000000001)), 0x3c01);
+    assert_int_equal(cast_bits(f, GM_DTYPE_f64, GM_DTYPE_f16, UINT64_C(0x3ff005ffffffffff)), 0x3c01);
+    assert_int_equal(cast_bits(f, GM_DTYPE_f64, GM_DTYPE_f16, UINT64_C(0xbe60000000000001)), 0x8001); /* over half */
+    assert_int_equal(cast_bits(f, GM_DTYPE_f64, GM_DTYPE_f16, UINT64_C(0xbe60000000000000)), 0x8000);
+    assert_int_equal(cast_bits(f, GM_DTYPE_f64, GM_DTYPE_f16, 1), 0);
+    assert_int_equal(cast_bits(f, GM_DTYPE_i64, GM_DTYPE_bf16, UINT64_C(0x4040000000000001)), 0x5e81);
+    assert_int_equal(cast_bits(f, GM_DTYPE_i64, GM_DTYPE_bf16, UINT64_C(0x4040000000000000)), 0x5e80);
+    assert_int_equal(cast_bits(f, GM_DTYPE_u64, GM_DTYPE_bf16, UINT64_MAX), 0x5f80);
+    assert_int_equal(cast_bits(f, GM_DTYPE_i32, GM_DTYPE_f16, 65519), 0x7bff);
+    assert_int_equal(cast_bits(f, GM_DTYPE_i32, GM_DTYPE_f16, 65520), 0x7c00);
+    assert_int_equal(cast_bits(f, GM_DTYPE_f64, GM_DTYPE_bf16, UINT64_C(0x47efefffffffffff)), 0x7f7f);
+    assert_int_equal(cast_bits(f, GM_DTYPE_f64, GM_DTYPE_bf16, UINT64_C(0x47eff00000000000)), 0x7f80);
+    assert_int_equal(cast_bits(f, GM_DTYPE_f32, GM_DTYPE_f16, 0x38800000), 0x0400);
+    assert_int_equal(cast_bits(f, GM_DTYPE_f32, GM_DTYPE_f16, 0x387fffff), 0x0400);
+    assert_int_equal(cast_bits(f, GM_DTYPE_f16, GM_DTYPE_f32, 0x0001), 0x33800000);
+    assert_int_equal(cast_bits(f, GM_DTYPE_f16, GM_DTYPE_f32, 0xfc01), 0x7fc00000);
+    assert_int_equal(cast_bits(f, GM_DTYPE_bf16, GM_DTYPE_f16, 0xff81), 0x7e00);
+    assert_int_equal(cast_bits(f, GM_DTYPE_f16, GM_DTYPE_f16, 0xfc01), 0xfc01);
+    assert_int_equal(cast_bits(f, GM_DTYPE_f16, GM_DTYPE_i8, 0xd800), 0x80); /* -128 */
+    assert_int_equal(cast_bits(f, GM_DTYPE_f16, GM_DTYPE_u8, 0x5bff), 255);
+    assert_int_equal(cast_bits(f, GM_DTYPE_i8, GM_DTYPE_u32, 0x80), 0xffffff80);
+}
+
+/* Every f16 and every bf16 to f32 and back is what it was, unless it is no number. */
+static void narrow_floats_come_back(void **state)
+{
+    struct fixture *f = *state;
+    static const uint32_t types[] = {GM_DTYPE_f16, GM_DTYPE_bf16, GM_DTYPE_f64, GM_DTYPE_f32};
+    for (uint32_t t = 0; t < 4; t++) {
+        const uint32_t narrow = types[t & 1u], wide = types[2u + t / 2u], bytes = gm_dtype_bytes(wide);
+        struct gm_args args = {.n = 65536, .dtype = (uint8_t)narrow, .type2 = (uint8_t)wide};
+        uint16_t *in = buffer(f, 0, 131072);
+        for (uint32_t i = 0; i < 65536; i++)
+            in[i] = (uint16_t)i;
+        assert_int_equal(status_of(run(f, GM_OP_cast, &args)), GM_OK);
+        args.dtype = (uint8_t)wide, args.type2 = (uint8_t)narrow;
+        memcpy(buffer(f, 0, 65536u * bytes), buffer(f, 1, 65536u * bytes), 65536u * bytes);
+        assert_int_equal(status_of(run(f, GM_OP_cast, &args)), GM_OK);
+        const uint16_t *out = buffer(f, 1, 131072), infinity = narrow == GM_DTYPE_f16 ? 0x7c00 : 0x7f80;
+        for (uint32_t i = 0; i < 65536; i++)
+            assert_int_equal(out[i], (i & 0x7fffu) > infinity ? narrow == GM_DTYPE_f16 ? 0x7e00u : 0x7fc0u : i);
+    }
+}
+
 /* ---- neighbours ---- */
 
 /* A weight of zero is no word of the descriptor that an entry has to keep: what an earlier job left must not count. */
@@ -466,6 +539,9 @@ int main(void)
         cmocka_unit_test(clamp_keeps_nans_and_zeros),
         cmocka_unit_test(cast_stops_at_the_ends),
         cmocka_unit_test(cast_rounds_to_even),
+        cmocka_unit_test(cast_rounds_once),
+        cmocka_unit_test(narrow_floats_come_back),
+        cmocka_unit_test(negative_indices_are_no_large_ones),
         cmocka_unit_test(weights_of_an_earlier_job_do_not_count),
         cmocka_unit_test(grids_of_any_width),
     };

@@ -22,7 +22,8 @@ struct planned {
 
 typedef void visit(const struct planned *p);
 
-static struct planned plan_one(uint32_t op, uint32_t dtype, uint64_t n, uint32_t bins, uint32_t workers,
+/* bins: or segments, of an op that has them. */
+static struct planned plan_one(uint32_t op, uint32_t dtype, uint64_t n, uint64_t bins, uint32_t workers,
                                uint32_t host_shares, bool host)
 {
     struct planned p;
@@ -35,9 +36,12 @@ static struct planned plan_one(uint32_t op, uint32_t dtype, uint64_t n, uint32_t
     p.job.op = (uint16_t)op;
     p.job.dtype = (uint8_t)dtype;
     p.job.n = n;
-    p.job.bins = bins;
-    p.job.marks = host ? GM_MARK_HOST : 0;
     p.job.value[0] = n / 3u; /* a length, for whom it matters */
+    if (gm_args_takes(&p.row, GM_A_segments))
+        p.job.value[0] = bins;
+    else
+        p.job.bins = (uint32_t)bins;
+    p.job.marks = host ? GM_MARK_HOST : 0;
     p.plan = gm_plan_job(&p.job, &p.row, workers, host_shares);
     return p;
 }
@@ -49,13 +53,18 @@ static void each_size(uint32_t op, uint32_t dtype, uint32_t workers, uint32_t ho
     const uint64_t sizes[] = {0, 1, 31, 32, 33, tile - 1, tile, tile + 1, 2 * tile, 2 * tile + 1, 3 * tile,
                               tile * workers - 1, tile * workers, tile * workers + 1, tile * workers * 2 + 1,
                               tile * workers * 5 + 3, UINT64_C(999999937), GM_ELEMENTS_MAX - 1, GM_ELEMENTS_MAX};
-    const uint32_t bins[] = {1, 2, 255, 256, 4097, GM_HIST_BINS_MAX};
+    const uint64_t bins[] = {1, 2, 255, 256, 4097, GM_HIST_BINS_MAX};
+    const uint64_t segments[] = {0, 1, 2, tile - 1, tile, tile + 1, tile * workers, GM_ELEMENTS_MAX};
+    const uint64_t none[] = {0};
+    const bool is_segmented = row.work == GM_WORK_SEGMENTED, is_histogram = row.work == GM_WORK_HISTOGRAM;
+    const uint64_t *counts = is_segmented ? segments : is_histogram ? bins : none;
+    const size_t count = is_segmented ? sizeof segments / 8u : is_histogram ? sizeof bins / 8u : 1u;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-        for (size_t b = 0; b < (row.work == GM_WORK_HISTOGRAM ? sizeof bins / sizeof *bins : 1u); b++)
+        for (size_t b = 0; b < count; b++)
             for (uint32_t host = 0; host < 2; host++) {
                 const struct planned p =
-                    plan_one(op, dtype, row.shape == GM_SHAPE_NONE ? 0 : sizes[i],
-                             row.work == GM_WORK_HISTOGRAM ? bins[b] : 0, workers, host_shares, host != 0);
+                    plan_one(op, dtype, row.shape == GM_SHAPE_NONE ? 0 : sizes[i], counts[b], workers, host_shares,
+                             host != 0);
                 see(&p);
             }
 }
@@ -74,15 +83,22 @@ static void each_plan(visit *see)
         }
 }
 
+/* What tiles are tiles of. */
+static uint64_t items_of(const struct planned *p)
+{
+    return p->row.work == GM_WORK_SEGMENTED ? p->job.n + p->job.value[0] : p->job.n;
+}
+
 static void see_tiles(const struct planned *p)
 {
+    const uint64_t items = items_of(p), least = p->row.work == GM_WORK_SEGMENTED ? 1u : 0u;
     if (p->row.work == GM_WORK_ONE) {
         assert_int_equal(p->job.tiles, 1);
         return;
     }
     assert_true(p->job.tile_elements > 0);
-    assert_true(p->job.tiles * p->job.tile_elements >= p->job.n);
-    assert_true(p->job.n == 0 ? p->job.tiles == 0 : (p->job.tiles - 1u) * p->job.tile_elements < p->job.n);
+    assert_true(p->job.tiles * p->job.tile_elements >= items);
+    assert_true(items == 0 ? p->job.tiles == least : (p->job.tiles - 1u) * p->job.tile_elements < items);
     /* Whole tiles of the op's own size, so that tile boundaries are aligned accesses. */
     const uint32_t granule = p->row.work == GM_WORK_SORT ? p->row.tile_bytes / GM_SORT_GRANULES : p->row.tile_bytes;
     assert_int_equal(p->job.tile_elements * gm_dtype_bytes(p->job.dtype) % granule, 0);
@@ -128,6 +144,15 @@ static void see_workspace(const struct planned *p)
     case GM_WORK_REDUCE:
         assert_int_equal(p->plan.workspace, p->job.tiles * GM_PARTIAL_BYTES);
         break;
+    case GM_WORK_SEGMENTED:
+        assert_int_equal(p->job.phases, p->job.tiles == 1 ? 1 : 2);
+        if (p->job.tiles == 1) {
+            assert_int_equal(p->plan.workspace, 0);
+        } else {
+            assert_int_equal(gm_segment_splits_offset(p->job.tiles), p->job.tiles * GM_SEGMENT_BYTES);
+            assert_int_equal(p->plan.workspace, p->job.tiles * GM_SEGMENT_BYTES + (p->job.tiles + 1u) * 8u);
+        }
+        break;
     case GM_WORK_HISTOGRAM:
         see_rows(p);
         break;
@@ -148,9 +173,10 @@ static void see_workspace(const struct planned *p)
         assert_int_equal(p->plan.workspace, p->job.phases == 1 ? 0 : p->job.value[0] * gm_scatter_word(p->job.n));
         assert_true(gm_scatter_word(p->job.n) == 8u || p->job.n <= UINT32_MAX);
         break;
-    case GM_WORK_SCAN: /* what each tile comes to, and then what comes before it; one tile begins at once */
+    case GM_WORK_SCAN: /* what each tile comes to, and which is the next; one tile begins at once */
         assert_int_equal(p->job.phases, p->job.tiles > 1 ? 2 : 1);
-        assert_int_equal(p->plan.workspace, p->job.tiles > 1 ? p->job.tiles * GM_PARTIAL_BYTES : 0);
+        assert_int_equal(p->plan.workspace, p->job.tiles > 1 ? (p->job.tiles + 1u) * GM_PARTIAL_BYTES : 0);
+        assert_int_equal(gm_plan_single_pass(&p->job), p->job.tiles >= GM_SINGLE_TILES); /* by sizes alone */
         break;
     default:
         assert_int_equal(p->plan.workspace, 0);
@@ -164,9 +190,9 @@ static void workspace_is_what_the_layout_needs(void **state)
 
 static void see_small(const struct planned *p)
 {
-    const uint64_t bytes = p->job.n * gm_dtype_bytes(p->job.dtype);
+    const uint64_t bytes = items_of(p) * gm_dtype_bytes(p->job.dtype);
     if (p->row.work == GM_WORK_GRID || p->row.work == GM_WORK_REDUCE || p->row.work == GM_WORK_HISTOGRAM ||
-        p->row.work == GM_WORK_SCATTER || p->row.work == GM_WORK_SCAN)
+        p->row.work == GM_WORK_SCATTER || p->row.work == GM_WORK_SCAN || p->row.work == GM_WORK_SEGMENTED)
         assert_int_equal(p->job.shares == 1, bytes <= p->row.tile_bytes || p->most == 1);
     if (p->row.work == GM_WORK_SORT && bytes <= p->row.tile_bytes)
         assert_true(p->job.shares == 1 && p->job.phases == 1);

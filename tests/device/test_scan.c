@@ -16,7 +16,8 @@
 #include "matrix.h"
 #include "wire.h"
 
-#define ROOM (2u << 20)
+#define ROOM (6u << 20)
+#define TILES 75u /* more than two looks back of a single pass, see prefix.cuh */
 
 struct fixture {
     struct gm_harness h;
@@ -276,12 +277,13 @@ static void every_layout_of_segments_is_right(void **state)
                     const uint64_t tile = tile_of(ops[o], numbers[d]), n = 3 * tile + 7;
                     const struct gm_case c = {.op = ops[o],
                                               .dtype = numbers[d],
-                                              .type2 = types2[count++ % 4u],
+                                              .type2 = types2[count % 4u],
                                               .flags = flags,
                                               .n = n,
                                               .pattern = GM_PATTERN_SMALL,
                                               .seed = count,
                                               .value = {layout_segments((enum layout)layout, n)}};
+                    count++;
                     gm_seat_prepare(&f->seat, &c);
                     for (uint64_t j = 0; j <= c.value[0]; j++)
                         put(input(f, 1), j, c.type2, layout_offset((enum layout)layout, j, tile, n));
@@ -351,6 +353,36 @@ static void floats_are_the_same_bits_for_every_number_of_workers(void **state)
     free(first);
 }
 
+/* Sums that fit and keep rising, least elements that come late, segments that are longer than many tiles. */
+static void many_tiles_are_right(void **state)
+{
+    static const uint32_t ops[] = {GM_OP_scan_sum,           GM_OP_scan_min,           GM_OP_scan_max,
+                                   GM_OP_segmented_scan_sum, GM_OP_segmented_scan_min, GM_OP_segmented_scan_max};
+    struct fixture *f = *state;
+    for (uint32_t o = 0; o < 6; o++)
+        for (uint32_t d = 0; d < 6; d++)
+            for (uint32_t flags = 0; flags <= GM_FLAG_EXCLUSIVE; flags += GM_FLAG_EXCLUSIVE) {
+                const bool segmented = gm_op_row(ops[o]).inputs == 2;
+                const uint64_t tile = tile_of(ops[o], numbers[d]), n = TILES * tile - 5;
+                const struct gm_case c = {.op = ops[o],
+                                          .dtype = numbers[d],
+                                          .flags = flags,
+                                          .n = n,
+                                          .seed = o + d,
+                                          .type2 = segmented ? GM_DTYPE_u32 : 0,
+                                          .value = {segmented ? 3 : 0},
+                                          .same_buffer = !segmented && d % 2u,
+                                          .pattern = GM_PATTERN_SMALL};
+                const uint64_t offsets[] = {2 * tile + 1, 2 * tile + 1, 40 * tile + 7, 74 * tile};
+                gm_seat_prepare(&f->seat, &c);
+                for (uint64_t t = 0; t < TILES; t++) /* a value of its own in each tile, falling and then rising */
+                    put(input(f, 0), t * tile + 11 * t, numbers[d], t < 60 ? 200 - t : 300 + t);
+                for (uint64_t j = 0; segmented && j < 4; j++)
+                    put(input(f, 1), j, GM_DTYPE_u32, offsets[j]);
+                assert_int_equal(answer(f), GM_OK);
+            }
+}
+
 struct flipper {
     pthread_t thread;
     uint32_t *words;
@@ -415,6 +447,7 @@ int main(void)
         cmocka_unit_test(a_segment_that_does_not_fit_is_found_alone),
         cmocka_unit_test(segments_begin_as_documented),
         cmocka_unit_test(every_layout_of_segments_is_right),
+        cmocka_unit_test(many_tiles_are_right),
         cmocka_unit_test(bad_offsets_are_refused),
         cmocka_unit_test(floats_are_the_same_bits_for_every_number_of_workers),
         cmocka_unit_test(offsets_that_change_hurt_nobody),

@@ -171,7 +171,7 @@ static void *memory(uint64_t bytes)
     return p;
 }
 
-/* What of output i is in the cell after the job. Of a counted one that comes with the answer, what the result counts. */
+/* Bytes of output i that are in the cell after the job: of one that comes with the answer, what the result counts. */
 static uint64_t arrived(const struct task *task, uint32_t i, const struct answer *a)
 {
     const struct gm_op_row row = task_row(task);

@@ -70,4 +70,26 @@ static inline long double gm_oracle_number(const struct gm_oracle_job *job, uint
     }
 }
 
+/* Element i of the second input, where that is offsets. */
+static inline uint64_t gm_oracle_offset(const struct gm_oracle_job *job, uint64_t i)
+{
+    switch (job->type2) {
+    case GM_DTYPE_i32:
+        return (uint64_t)((const int32_t *)job->in2)[i];
+    case GM_DTYPE_u32:
+        return ((const uint32_t *)job->in2)[i];
+    default:
+        return ((const uint64_t *)job->in2)[i];
+    }
+}
+
+/* Whether they do not fall and lie in 0 to n. */
+static inline int32_t gm_oracle_offsets(const struct gm_oracle_job *job)
+{
+    for (uint64_t s = 0; s <= job->value[0]; s++)
+        if (gm_oracle_offset(job, s) > job->n || (s != 0 && gm_oracle_offset(job, s) < gm_oracle_offset(job, s - 1u)))
+            return GM_EBOUNDS;
+    return GM_OK;
+}
+
 #endif

@@ -12,14 +12,16 @@
 
 #include "cuda_types.h"
 
-#define IDLE_ROUNDS (1u << 20) /* without anybody's getting anywhere: they wait for what never comes */
+#define IDLE_ROUNDS (1u << 18) /* without anybody's getting anywhere: they wait for what never comes */
+
+#define SWITCHES (1u << 26) /* of one launch: thirty times as many as the largest needs */
 
 static struct gm_simt_block *blocks[GM_SIMT_BLOCKS];
 static struct gm_fiber own; /* the stack that launches */
 static struct gm_fiber *running;
 static const struct gm_simt_launch *launched;
 static uint64_t random_state;
-static uint32_t idle_rounds;
+static uint32_t idle_rounds, switches, undisturbed;
 static bool failed;
 static char failure[1024];
 
@@ -155,8 +157,17 @@ static void go_to(struct gm_simt_block *b, uint32_t w, uint32_t lane)
     blockIdx.x = b->index;
     threadIdx.x = w * 32u + lane;
     running = &b->fiber[threadIdx.x];
-    if (running != from)
-        gm_fiber_switch(from, running);
+    if (running == from)
+        return;
+    if (++switches > SWITCHES) {
+        running = from;
+        gm_simt_fail("and the others come to no end");
+    }
+    if (launched->disturb != NULL && undisturbed-- == 0) {
+        undisturbed = gm_simt_random() % 1024u;
+        launched->disturb();
+    }
+    gm_fiber_switch(from, running);
 }
 
 /* A warp of the block that has somebody ready, or none. */
@@ -414,7 +425,7 @@ bool gm_simt_launch(const struct gm_simt_launch *launch, char *why, size_t size)
     launched = launch;
     random_state = launch->seed * UINT64_C(0x9e3779b97f4a7c15) | 1u;
     gm_simt_budget = 1;
-    idle_rounds = 0;
+    idle_rounds = switches = undisturbed = 0;
     failed = false;
     gridDim.x = launch->blocks;
     for (uint32_t i = 0; i < launch->blocks; i++) {

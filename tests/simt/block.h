@@ -79,6 +79,7 @@ struct gm_simt_launch {
     uint64_t seed;
     void (*body)(void *context); /* by every thread of every block */
     void *context[GM_SIMT_BLOCKS];
+    void (*disturb)(void); /* NULL, or what happens between two threads now and then */
 };
 
 /* Once. scratch_bytes: of dynamic shared memory that a block has. */

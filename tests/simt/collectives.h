@@ -171,9 +171,10 @@ template <typename T> static inline void gm_simt_store(T *p, T v)
 #define GM_SIMT_MOVED(X)                                                                                               \
     X(char)                                                                                                            \
     X(signed char)                                                                                                     \
-    X(short) X(int) X(long) X(long long) X(unsigned char) X(unsigned short) X(unsigned) X(unsigned long)               \
-        X(unsigned long long) X(float) X(double) X(char2) X(char4) X(uchar2) X(uchar4) X(short2) X(short4) X(ushort2)  \
-            X(ushort4) X(int2) X(int4) X(uint2) X(uint4) X(longlong2) X(ulonglong2) X(float2) X(float4) X(double2)
+    X(short)                                                                                                           \
+    X(int) X(long) X(long long) X(unsigned char) X(unsigned short) X(unsigned) X(unsigned long) X(unsigned long long)  \
+        X(float) X(double) X(char2) X(char4) X(uchar2) X(uchar4) X(short2) X(short4) X(ushort2) X(ushort4) X(int2)     \
+            X(int4) X(uint2) X(uint4) X(longlong2) X(ulonglong2) X(float2) X(float4) X(double2)
 #define X(T)                                                                                                           \
     static inline T __ldcg(const T *p)                                                                                 \
     {                                                                                                                  \
@@ -276,6 +277,6 @@ X(int)
 X(unsigned)
 X(unsigned long long)
 #undef X
-    GM_SIMT_CAS(unsigned short)
+GM_SIMT_CAS(unsigned short)
 
 #endif

@@ -207,7 +207,8 @@ static inline double __fma_rn(double a, double b, double c)
     }
 X(int)
 X(unsigned)
-X(long) X(unsigned long) X(long long) X(unsigned long long)
+X(long)
+X(unsigned long) X(long long) X(unsigned long long)
 #undef X
     static inline float min(float a, float b)
 {

@@ -95,8 +95,15 @@ static bool run_phases(const struct gm_simt_setting *setting, bool in_slot, stru
     const uint32_t shares = entry.job.shares, phases = entry.job.phases;
     uint64_t state = setting->seed;
     for (uint32_t phase = 0; phase < phases; phase++) {
-        const struct gm_simt_phase run = {
-            &entry, share, shares, setting->blocks, setting->bulk, setting->order, gm_random(&state), in_slot};
+        const struct gm_simt_phase run = {.entry = &entry,
+                                          .share = share,
+                                          .shares = shares,
+                                          .blocks = setting->blocks,
+                                          .bulk = setting->bulk,
+                                          .order = setting->order,
+                                          .seed = gm_random(&state),
+                                          .disturb = setting->disturb,
+                                          .in_slot = in_slot};
         order_shares(share, shares, setting, &state);
         if (!gm_simt_phase_run(&run, answer, why, size))
             return false;

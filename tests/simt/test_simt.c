@@ -35,6 +35,7 @@
 struct room {
     uint8_t *base, *data, *before; /* before: what an input holds, or what an output should */
     uint64_t bytes, all;
+    uint8_t canary; /* another one for each, so that copies from one to the other show */
 };
 
 struct fixture {
@@ -59,14 +60,15 @@ static void *memory(uint64_t bytes)
     return p;
 }
 
-static void room_open(struct room *r, uint64_t bytes, uint64_t shift)
+static void room_open(struct room *r, uint8_t canary, uint64_t bytes, uint64_t shift)
 {
+    r->canary = canary;
     r->bytes = bytes;
     r->all = (MARGIN + shift + bytes + MARGIN + 15u) / 16u * 16u;
     r->base = memory(r->all);
     r->data = r->base + MARGIN + shift;
     r->before = memory(bytes);
-    memset(r->base, CANARY, r->all);
+    memset(r->base, canary, r->all);
     memset(r->before, POISON, bytes);
 }
 
@@ -79,7 +81,7 @@ static void room_guard(const struct room *r)
 static void room_check(const struct room *r, const char *what)
 {
     uint8_t canary[MARGIN];
-    memset(canary, CANARY, sizeof canary);
+    memset(canary, r->canary, sizeof canary);
     gm_case_check_bytes(r->data - MARGIN, canary, MARGIN, what, "memory before a buffer");
     gm_case_check_bytes(r->data + r->bytes, canary, MARGIN, what, "memory after a buffer");
 }
@@ -105,7 +107,7 @@ static void prepare(struct fixture *f, const struct gm_case *c)
     for (uint32_t i = 0; i < buffers_of(&row); i++) {
         struct room *r = &f->room[i];
         const bool input = i < row.inputs;
-        room_open(r, gm_buffer_bytes(&row, i, &args),
+        room_open(r, (uint8_t)(CANARY + i), gm_buffer_bytes(&row, i, &args),
                   (input ? c->align_in : c->align_out) * gm_buffer_element(&row, i, &args));
         f->first[i] = input ? NULL : memory(r->bytes);
         if (input) {
@@ -296,6 +298,89 @@ static void sort_of_many_chunks_is_right(void **state)
     dismantle(f, &c);
 }
 
+/* ---- clients that change what a job works on ---- */
+
+static struct {
+    struct fixture *f;
+    uint32_t inputs;
+    uint64_t state, times;
+} client;
+
+/* Something else in some input. */
+static void change_an_input(void)
+{
+    const uint64_t r = gm_random(&client.state);
+    const struct room *room = &client.f->room[r % client.inputs];
+    if (room->bytes == 0)
+        return;
+    uint64_t at = gm_random(&client.state) % room->bytes, some = r >> 8 & 1u ? 1u : 64u;
+    for (; at < room->bytes && some != 0; at++, some--)
+        room->data[at] = (uint8_t)(r >> 16 & 3u ? gm_random(&client.state) : 0xffu);
+    client.times++;
+}
+
+/* Whatever comes out: it ends, and nothing outside the outputs is written, or read where the sanitizer looks. */
+static void run_disturbed(struct fixture *f, struct gm_case *c)
+{
+    const struct gm_op_row row = gm_op_row(c->op);
+    const struct gm_simt_setting s = {.workers = c->seed & 1u ? 3 : 132,
+                                      .blocks = 1u + (c->seed >> 1 & 1u),
+                                      .bulk = c->seed >> 2 & 1u,
+                                      .order = (uint32_t)(c->seed >> 3) % gm_simt_orders(),
+                                      .shares = GM_SIMT_SHARES_SHUFFLED,
+                                      .seed = c->seed,
+                                      .disturb = change_an_input};
+    void *buffer[GM_BUFFERS_MAX] = {NULL};
+    char why[1024] = "";
+    int32_t status;
+    uint64_t result;
+    gm_case_choose(c);
+    prepare(f, c);
+    gm_case_describe(c, f->what, sizeof f->what);
+    client.f = f;
+    client.inputs = row.inputs;
+    client.state = c->seed;
+    for (uint32_t i = 0; i < buffers_of(&row); i++) {
+        buffer[i] = f->room[i].data;
+        room_guard(&f->room[i]);
+    }
+    const bool good = gm_simt_job_run(c, buffer, &s, &status, &result, why, sizeof why);
+    for (uint32_t i = 0; i < buffers_of(&row); i++)
+        ASAN_UNPOISON_MEMORY_REGION(f->room[i].base, f->room[i].all);
+    if (!good)
+        fail_msg("%s, its inputs changing: %s", f->what, why);
+    for (uint32_t i = 0; i < buffers_of(&row); i++)
+        room_check(&f->room[i], f->what);
+    dismantle(f, c);
+    f->jobs++;
+}
+
+static void inputs_that_change_do_no_harm(void **state)
+{
+    struct fixture *f = *state;
+    static const uint32_t sizes[] = {4, 7, 8};
+    const char *only = getenv("GRIDMILL_SIMT_OP");
+    uint64_t random = f->seed * 7919u;
+    client.times = 0;
+    for (uint32_t op = 0; op < GM_OP_COUNT; op++) {
+        const struct gm_op_row row = gm_op_row(op);
+        if (row.inputs == 0 || (only != NULL && strcmp(only, gm_op_name(op)) != 0))
+            continue;
+        for (uint32_t dtype = 0; dtype < GM_DTYPE_COUNT; dtype++)
+            for (uint32_t i = 0; i < sizeof sizes / sizeof *sizes && (row.types >> dtype & 1u) != 0; i++) {
+                struct gm_case c = {.op = op,
+                                    .dtype = dtype,
+                                    .n = size_of(sizes[i], op, dtype),
+                                    .pattern = (enum gm_pattern)(gm_random(&random) % GM_PATTERN_COUNT),
+                                    .seed = gm_random(&random)};
+                if (row.work != GM_WORK_SORT || gm_dtype_kind(dtype) == 'u')
+                    run_disturbed(f, &c);
+            }
+    }
+    printf("# inputs changed %llu times\n", (unsigned long long)client.times);
+    assert_true(client.times != 0 || only != NULL);
+}
+
 static int open_all(void **state)
 {
     static struct fixture f;
@@ -309,7 +394,8 @@ static int open_all(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(cuda_answers_are_the_oracles),
-                                       cmocka_unit_test(sort_of_many_chunks_is_right)};
+                                       cmocka_unit_test(sort_of_many_chunks_is_right),
+                                       cmocka_unit_test(inputs_that_change_do_no_harm)};
     setvbuf(stdout, NULL, _IOLBF, 0);
     return cmocka_run_group_tests(tests, open_all, NULL);
 }

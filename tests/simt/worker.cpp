@@ -126,7 +126,7 @@ void gm_simt_workers_open(void)
         return;
     opened = true;
     gm_simt_open(GM_BLOCK_SCRATCH);
-    struct gm_simt_launch launch = {GM_SIMT_BLOCKS, GM_SIMT_RISING, 1, open_pipe, {}};
+    struct gm_simt_launch launch = {GM_SIMT_BLOCKS, GM_SIMT_RISING, 1, open_pipe, {}, NULL};
     char why[256];
     for (uint32_t i = 0; i < GM_SIMT_BLOCKS; i++)
         launch.context[i] = &workers[i];
@@ -147,7 +147,8 @@ uint32_t gm_simt_orders(void)
 
 bool gm_simt_phase_run(const struct gm_simt_phase *a_phase, struct gm_simt_answer *answer, char *why, size_t size)
 {
-    struct gm_simt_launch launch = {a_phase->blocks, (enum gm_simt_order)a_phase->order, a_phase->seed, work, {}};
+    struct gm_simt_launch launch = {a_phase->blocks, (enum gm_simt_order)a_phase->order, a_phase->seed, work, {},
+                                    a_phase->disturb};
     gm_simt_workers_open();
     phase = a_phase;
     taken = 0;

@@ -24,7 +24,8 @@ struct gm_simt_phase {
     uint32_t bulk;   /* as gm_run */
     uint32_t order;  /* enum gm_simt_order */
     uint64_t seed;
-    bool in_slot; /* the job came with its ticket: nothing else in the entry is its own */
+    void (*disturb)(void); /* as gm_simt_launch */
+    bool in_slot;          /* the job came with its ticket: nothing else in the entry is its own */
 };
 
 /* What the last share had to say. */

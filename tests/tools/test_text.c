@@ -99,7 +99,27 @@ static void ranges_are_kept(void **state)
                  {"inf", GM_F64, true, UINT64_C(0x7ff0000000000000)},
                  {"", GM_F64, false, 0},
                  {" 1", GM_F64, false, 0},
-                 {"1", GM_F16, false, 0},
+                 {"1", GM_F16, true, 0x3c00},
+                 {"-0", GM_F16, true, 0x8000},
+                 {"65504", GM_F16, true, 0x7bff},
+                 {"65519.99", GM_F16, true, 0x7bff},
+                 {"65520", GM_F16, false, 0},
+                 {"1e309", GM_F16, false, 0},
+                 {"-inf", GM_F16, true, 0xfc00},
+                 {"nan", GM_F16, true, 0x7e00},
+                 {"1.00048828125", GM_F16, true, 0x3c00}, /* half of a unit: to the even one */
+                 {"1.00146484375", GM_F16, true, 0x3c02},
+                 {"1.000489", GM_F16, true, 0x3c01},
+                 {"6e-8", GM_F16, true, 1},
+                 {"2.9e-8", GM_F16, true, 0},
+                 {"6.1e-5", GM_F16, true, 0x03ff}, /* the largest that is not normal */
+                 {"6.1035e-5", GM_F16, true, 0x0400},
+                 {"1x", GM_F16, false, 0},
+                 {"1", GM_BF16, true, 0x3f80},
+                 {"-3.1415926", GM_BF16, true, 0xc049},
+                 {"3.39e38", GM_BF16, true, 0x7f7f},
+                 {"3.4e38", GM_BF16, false, 0},
+                 {"1e-40", GM_BF16, true, 1},
                  {"1", GM_NO_ELEMENT, false, 0}};
 
     (void)state;
@@ -144,10 +164,28 @@ static void printed_floats_read_back_as_the_same_bits(void **state)
     }
 }
 
+static void every_printed_half_reads_back_as_the_same_bits(void **state)
+{
+    static const uint32_t dtypes[] = {GM_F16, GM_BF16}, infinities[] = {0x7c00, 0x7f80};
+    uint64_t back;
+    char out[NUMBER_BYTES_MAX];
+
+    (void)state;
+    for (size_t d = 0; d < 2; d++)
+        for (uint32_t bits = 0; bits <= UINT16_MAX; bits++) {
+            const uint16_t half = (uint16_t)bits;
+            number_print(dtypes[d], &half, out);
+            const bool is_nan = (bits & 0x7fffu) > infinities[d];
+            if (is_nan ? strstr(out, "nan") == NULL : !number_parse(out, dtypes[d], &back) || back != bits)
+                fail_msg("%s %x is printed as %s", gm_element_name(dtypes[d]), bits, out);
+        }
+}
+
 static void floats_are_printed_as_short_as_possible(void **state)
 {
     const double tenth = 0.1, third = 1.0 / 3, big = 1e300, whole = 42;
     const float f = 0.1f, huge = 3e38f;
+    const uint16_t f16_tenth = 0x2e66, f16_most = 0x7bff, bf16_pi = 0x4049;
     char out[NUMBER_BYTES_MAX];
 
     (void)state;
@@ -163,6 +201,12 @@ static void floats_are_printed_as_short_as_possible(void **state)
     assert_string_equal("0.1", out);
     number_print(GM_F32, &huge, out);
     assert_string_equal("3e+38", out);
+    number_print(GM_F16, &f16_tenth, out);
+    assert_string_equal("0.1", out);
+    number_print(GM_F16, &f16_most, out);
+    assert_string_equal("6.55e+04", out);
+    number_print(GM_BF16, &bf16_pi, out);
+    assert_string_equal("3.14", out);
 }
 
 static void integers_are_printed_whole(void **state)
@@ -172,7 +216,6 @@ static void integers_are_printed_whole(void **state)
     const int32_t i = -7;
     const uint8_t u = 200;
     const int8_t s = -100;
-    const uint16_t half = 0x3c00;
     char out[NUMBER_BYTES_MAX];
 
     (void)state;
@@ -186,8 +229,6 @@ static void integers_are_printed_whole(void **state)
     assert_string_equal("200", out);
     number_print(GM_I8, &s, out);
     assert_string_equal("-100", out);
-    number_print(GM_F16, &half, out);
-    assert_string_equal("0x3c00", out);
 }
 
 int main(void)
@@ -198,6 +239,7 @@ int main(void)
         cmocka_unit_test(wrong_numbers_are_named_with_their_line),
         cmocka_unit_test(ranges_are_kept),
         cmocka_unit_test(printed_floats_read_back_as_the_same_bits),
+        cmocka_unit_test(every_printed_half_reads_back_as_the_same_bits),
         cmocka_unit_test(floats_are_printed_as_short_as_possible),
         cmocka_unit_test(integers_are_printed_whole),
     };

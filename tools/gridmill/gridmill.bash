@@ -11,7 +11,7 @@ _gridmill() {
   case $prev in
   -s | --socket | -o | --output) mapfile -t COMPREPLY < <(compgen -f -- "$cur") && return ;;
   -t | --dtype | --to | --index)
-    mapfile -t COMPREPLY < <(compgen -W "u8 i32 u32 i64 u64 f32 f64" -- "$cur")
+    mapfile -t COMPREPLY < <(compgen -W "u8 i32 u32 i64 u64 f16 bf16 f32 f64" -- "$cur")
     return
     ;;
   -f | --format) mapfile -t COMPREPLY < <(compgen -W "text npy raw" -- "$cur") && return ;;

@@ -166,8 +166,6 @@ static int take_text(struct input *input, uint32_t dtype, const char *text, size
     input->dtype = dtype != GM_NO_ELEMENT ? dtype : text_dtype(text, size);
     input->n = text_count(text, size);
     input->bytes = input->n * gm_element_bytes(input->dtype);
-    if (dtype == GM_F16 || dtype == GM_BF16)
-        return complain(EXIT_USAGE, "%s: %s cannot be given as text", input->name, gm_element_name(dtype));
     input->memory = malloc(input->bytes > 0 ? input->bytes : 1);
     if (input->memory == NULL)
         return complain(EXIT_FAILED, "%s: out of memory", input->name);

@@ -74,6 +74,48 @@ static bool parse_signed(const char *text, uint32_t dtype, uint64_t *bits)
     return errno == 0 && end != text && *end == '\0' && (int64_t)((uint64_t)value << unused) >> unused == value;
 }
 
+/* Floats of 16 bits: so many of them are the fraction, and the others but the sign the exponent. */
+static int half_fraction(uint32_t dtype)
+{
+    return dtype == GM_F16 ? 10 : 7;
+}
+
+static double half_value(uint32_t dtype, uint32_t bits)
+{
+    const int fraction = half_fraction(dtype), bias = (1 << (14 - fraction)) - 1;
+    const uint32_t infinity = 0x7fffu >> fraction << fraction, rest = bits & 0x7fffu;
+    const int exponent = (int)(rest >> fraction);
+    const double units = rest & ((1u << fraction) - 1u), one = 1 << fraction;
+    double value = exponent > 0 ? ldexp(units + one, exponent - bias - fraction) : ldexp(units, 1 - bias - fraction);
+
+    if (rest >= infinity)
+        value = rest == infinity ? (double)INFINITY : (double)NAN;
+    return (bits & 0x8000u) != 0 ? -value : value;
+}
+
+/* To the nearest, and of two to the one with an even fraction; false for a number that becomes infinite. */
+static bool half_bits(uint32_t dtype, double value, uint64_t *bits)
+{
+    const int fraction = half_fraction(dtype), bias = (1 << (14 - fraction)) - 1;
+    const uint32_t infinity = 0x7fffu >> fraction << fraction;
+    uint32_t rest = infinity;
+    int exponent;
+
+    if (isnan(value))
+        rest = infinity | 1u << (fraction - 1);
+    if (isfinite(value)) {
+        (void)frexp(value, &exponent);
+        const int first = value == 0 || exponent - 1 < 1 - bias ? 1 - bias : exponent - 1;
+        if (first > bias)
+            return false;
+        rest = ((uint32_t)(first + bias - 1) << fraction) + (uint32_t)nearbyint(ldexp(fabs(value), fraction - first));
+        if (rest >= infinity)
+            return false;
+    }
+    *bits = (signbit(value) ? 0x8000u : 0) | rest;
+    return true;
+}
+
 /* A number too large for the type is an error; one too small becomes a denormal or zero, as everywhere. */
 static bool parse_float(const char *text, uint32_t dtype, uint64_t *bits)
 {
@@ -85,6 +127,8 @@ static bool parse_float(const char *text, uint32_t dtype, uint64_t *bits)
         return end != text && *end == '\0' && !(errno == ERANGE && isinf(value));
     }
     const double value = strtod(text, &end);
+    if (dtype == GM_F16 || dtype == GM_BF16)
+        return end != text && *end == '\0' && !(errno == ERANGE && isinf(value)) && half_bits(dtype, value, bits);
     *bits = gm_bits_f64(value);
     return end != text && *end == '\0' && !(errno == ERANGE && isinf(value));
 }
@@ -104,6 +148,8 @@ bool number_parse(const char *text, uint32_t dtype, uint64_t *bits)
     case GM_I32:
     case GM_I64:
         return parse_signed(text, dtype, bits);
+    case GM_F16:
+    case GM_BF16:
     case GM_F32:
     case GM_F64:
         return parse_float(text, dtype, bits);
@@ -142,6 +188,19 @@ bool text_parse(const char *text, size_t size, uint32_t dtype, void *elements, s
     }
 }
 
+static int print_half(uint32_t dtype, uint32_t bits, char *out)
+{
+    const double value = half_value(dtype, bits);
+    uint64_t back;
+
+    for (int digits = 2; digits < 5; digits++) {
+        const int length = snprintf(out, NUMBER_BYTES_MAX, "%.*g", digits, value);
+        if (isnan(value) || (half_bits(dtype, strtod(out, NULL), &back) && back == bits))
+            return length;
+    }
+    return snprintf(out, NUMBER_BYTES_MAX, "%.5g", value);
+}
+
 static int print_f32(float value, char *out)
 {
     for (int digits = 6; digits < 9; digits++) {
@@ -169,6 +228,7 @@ size_t number_print(uint32_t dtype, const void *element, char out[NUMBER_BYTES_M
         int64_t i64;
         uint32_t u32;
         int32_t i32;
+        uint16_t u16;
         uint8_t u8;
         int8_t i8;
         float f32;
@@ -189,6 +249,9 @@ size_t number_print(uint32_t dtype, const void *element, char out[NUMBER_BYTES_M
         return (size_t)snprintf(out, NUMBER_BYTES_MAX, "%" PRIu64, value.u64);
     case GM_I64:
         return (size_t)snprintf(out, NUMBER_BYTES_MAX, "%" PRId64, value.i64);
+    case GM_F16:
+    case GM_BF16:
+        return (size_t)print_half(dtype, value.u16, out);
     case GM_F32:
         return (size_t)print_f32(value.f32, out);
     case GM_F64:
