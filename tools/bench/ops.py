@@ -70,6 +70,11 @@ def copy_rate(figures):
     return best
 
 
+def rounded(x):
+    """To four digits."""
+    return float(f"{x:.4g}")
+
+
 def derive(figures):
     """Puts into each figure what follows from others: ratio, rate in GB/s, share in percent."""
     by_name = {f["name"]: f for f in figures if "p50" in f}
@@ -78,15 +83,15 @@ def derive(figures):
         alone = by_name.get(re.sub("_turn$", "", name))
         if name.endswith("_turn"):
             if alone and alone["p50"]:
-                f["ratio"] = round(f["p50"] / alone["p50"], 4)
+                f["ratio"] = rounded(f["p50"] / alone["p50"])
             continue
         if f.get("bytes") and f["p50"]:
-            f["rate"] = round(f["bytes"] / f["p50"] / 1e3, 3)
+            f["rate"] = rounded(f["bytes"] / f["p50"] / 1e3)
             if copy:
-                f["share"] = round(100 * f["bytes"] / f["p50"] / copy[1], 2)
+                f["share"] = rounded(100 * f["bytes"] / f["p50"] / copy[1])
         peer = by_name.get(f"peer_{name}")
         if peer and peer["p50"]:
-            f["ratio"] = round(f["p50"] / peer["p50"], 4)
+            f["ratio"] = rounded(f["p50"] / peer["p50"])
     return figures
 
 
