@@ -81,8 +81,9 @@ GM_HD uint8_t gm_place_flag(uint32_t place)
 /* Flags that a job of this op may have. */
 GM_HD uint32_t gm_args_flags(const struct gm_op_row *row)
 {
-    return (row->places >> GM_AT_DESCENDING & 1u ? GM_FLAG_DESCENDING : 0u) |
-           (row->places >> GM_AT_EXCLUSIVE & 1u ? GM_FLAG_EXCLUSIVE : 0u) | (row->wide ? GM_FLAG_WIDE : 0u);
+    return (row->places >> GM_AT_DESCENDING & 1u ? (uint32_t)GM_FLAG_DESCENDING : 0u) |
+           (row->places >> GM_AT_EXCLUSIVE & 1u ? (uint32_t)GM_FLAG_EXCLUSIVE : 0u) |
+           (row->wide ? (uint32_t)GM_FLAG_WIDE : 0u);
 }
 
 /* What the op does not take is zero, so that it can mean something one day. */
@@ -190,7 +191,7 @@ GM_HD enum gm_complaint gm_args_check(const struct gm_op_row *row, const struct 
 /* Into the words of a descriptor: everything but op's number, session and buffers. */
 GM_HD void gm_args_put(uint32_t *words, const struct gm_op_row *row, const struct gm_args *a)
 {
-    const uint32_t flags = a->flags | (row->wide ? GM_FLAG_WIDE : 0u);
+    const uint32_t flags = a->flags | (row->wide ? (uint32_t)GM_FLAG_WIDE : 0u);
     words[GM_W_OP] |= (uint32_t)a->dtype << 16 | flags << 24;
     gm_desc_put64(words, GM_W_N, a->n);
     words[GM_W_COUNT] = a->count;

@@ -252,13 +252,12 @@ static void print_takers(uint32_t arg)
 void arguments_help(uint32_t op)
 {
     const struct gm_op_row row = gm_op_row(op);
-    char option[OPTION_BYTES + 8];
 
     for (uint32_t arg = 0; arg < GM_ARGS; arg++) {
         if (op < GM_OP_COUNT && !gm_args_takes(&row, (enum gm_arg)arg))
             continue;
-        snprintf(option, sizeof option, "%s%s", argument_option(arg), placeholder(arg));
-        printf("      %-18s%s", option, gm_arg_help(arg));
+        const int length = printf("      %s%s", argument_option(arg), placeholder(arg));
+        printf("%*s%s", length < 24 ? 24 - length : 1, "", gm_arg_help(arg));
         if (op >= GM_OP_COUNT)
             print_takers(arg);
         putchar('\n');
