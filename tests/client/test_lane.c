@@ -289,7 +289,7 @@ static void refused_requests_never_reach_the_lane(void **state)
     assert_int_equal(GM_EALIAS, gm_submit(client, &bad, &job));
     gm_last_failure(client, &failure);
     assert_string_equal("out[0].offset", failure.field);
-    bad = sum_of(4), bad.dtype = GM_F16;
+    bad = sum_of(4), bad.dtype = GM_I8;
     assert_int_equal(GM_EDTYPE, gm_submit(client, &bad, &job));
     bad = sum_of(4), bad.out[0] = bad.in[0];
     assert_int_equal(GM_EINVAL, gm_submit(client, &bad, &job));

@@ -56,7 +56,7 @@ static void bad_requests_are_refused_by_field(void **state)
     assert_refused(&bad, GM_EOP, "op");
     bad = good, bad.op = NULL;
     assert_refused(&bad, GM_EOP, "op");
-    bad = good, bad.dtype = GM_F16;
+    bad = good, bad.dtype = GM_I8;
     assert_refused(&bad, GM_EDTYPE, "dtype");
     bad = good, bad.dtype = GM_NO_ELEMENT;
     assert_refused(&bad, GM_EDTYPE, "dtype");

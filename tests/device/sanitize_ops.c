@@ -18,12 +18,12 @@
 #include "sanitize_device.h"
 #include "wire.h"
 
-#define CASES     1024u
+#define CASES     2048u
 #define SMALL     1000u
 #define MARGIN    256u /* bytes between two outputs; must stay as they were */
 #define POISON    0xa5u
 #define NOPS      8u  /* beside every few cases, so that they find the workers busy */
-#define MOST      (UINT64_C(32) << 20) /* bytes of all inputs, and of all outputs */
+#define MOST      (UINT64_C(128) << 20) /* bytes of all inputs, and of all outputs */
 #define SIZES     2u
 
 struct options {

@@ -92,7 +92,7 @@ static void refusals_name_the_field(void **state)
     assert_refused(P("op", "c0"), GM_EINVAL, "op");
     assert_refused(P("dtype", U32, "n", "01"), GM_EINVAL, "op");
     assert_refused(P("op", SUM, "n", "01", "in", IN_1), GM_EINVAL, "dtype");
-    assert_refused(P("op", SUM, "dtype", "a3663136", "n", "02", "in", IN_1), GM_EDTYPE, "dtype");
+    assert_refused(P("op", SUM, "dtype", "a26938", "n", "04", "in", IN_1), GM_EDTYPE, "dtype"); /* i8 */
     assert_refused(P("op", SUM, "dtype", U32, "in", IN_1), GM_EINVAL, "n");
     assert_refused(P("op", SUM, "dtype", U32, "n", "ff", "in", IN_1), GM_EINVAL, "n");
     assert_refused(P("op", SUM, "dtype", U32, "n", "cfffffffffffffffff", "in", IN_1), GM_ESIZE, "n");

@@ -106,21 +106,53 @@ static bool lies_inside(uint64_t address, unsigned __int128 bytes, bool written)
     return false;
 }
 
+/* Elements of a buffer, by what the job says. count2: bins and channels, or of the second input, make job->bins. */
+static unsigned __int128 elements_of(const struct gm_op_row *row, const struct gm_job *job, uint32_t count2, uint32_t i)
+{
+    switch (gm_buffer_extent(row->buffer[i])) {
+    case GM_EXTENT_COUNT:
+    case GM_EXTENT_CELLS:
+        return job->bins;
+    case GM_EXTENT_COUNT1:
+        return job->bins + UINT64_C(1);
+    case GM_EXTENT_PIXELS:
+        return (unsigned __int128)job->n * count2;
+    case GM_EXTENT_LENGTH:
+        return job->value[0];
+    case GM_EXTENT_LENGTH1:
+        return (unsigned __int128)job->value[0] + 1u;
+    case GM_EXTENT_FIVE:
+        return 5;
+    default:
+        return job->n;
+    }
+}
+
+static uint32_t element_of(const struct gm_op_row *row, const struct gm_job *job, uint32_t i)
+{
+    const uint32_t content = gm_buffer_content(row->buffer[i]);
+    if (content == GM_CONTENT_U64)
+        return 8;
+    return gm_dtype_bytes(content >= GM_CONTENT_TO ? job->type2 : job->dtype);
+}
+
 static void must_stay_inside(const struct gm_job *job)
 {
     const struct gm_op_row row = gm_op_row(job->op);
-    const unsigned __int128 element = gm_dtype_bytes(job->dtype), in = job->n * element;
-    const unsigned __int128 out = row.shape == GM_SHAPE_HISTOGRAM ? (unsigned __int128)job->bins * 8u : in;
+    const uint32_t count2 = job->marks & GM_MARK_MORE ? m.entries[job->entry].count2 : 0;
+    unsigned __int128 bytes[GM_BUFFERS_MAX] = {0};
     must(row.known && job->n <= GM_ELEMENTS_MAX && job->bins <= GM_HIST_BINS_MAX);
     must(row.shape == GM_SHAPE_NONE || (row.types >> job->dtype & 1u));
+    must(!(row.places >> GM_AT_COUNT2 & 1u) || (count2 != 0 && job->bins % count2 == 0));
     for (uint32_t i = 0; i < (uint32_t)row.inputs + row.outputs; i++) {
-        const bool written = i >= row.inputs, counts = written && row.shape == GM_SHAPE_HISTOGRAM;
-        must(lies_inside(job->address[i], written ? out : in, written));
-        must(job->address[i] % (counts ? 8u : element) == 0);
+        bytes[i] = elements_of(&row, job, count2, i) * element_of(&row, job, i);
+        must(lies_inside(job->address[i], bytes[i], i >= row.inputs));
+        must(job->address[i] % element_of(&row, job, i) == 0);
+        for (uint32_t k = 0; k < i && i >= row.inputs; k++)
+            must(bytes[i] == 0 || bytes[k] == 0 || job->address[i] + bytes[i] <= job->address[k] ||
+                 job->address[k] + bytes[k] <= job->address[i] ||
+                 (row.alias == GM_ALIAS_SAME && k < row.inputs && job->address[i] == job->address[k]));
     }
-    if (row.inputs && row.outputs && job->address[0] != job->address[1])
-        must(in == 0 || out == 0 || job->address[0] + in <= job->address[1] ||
-             job->address[1] + out <= job->address[0]);
     must(job->shares >= 1 && job->shares <= WORKERS && job->phases <= GM_PHASES_MAX);
     must(job->workspace_bytes <= m.core.workspace_bytes);
 }
