@@ -48,7 +48,7 @@ enum gm_complaint {
 #undef C
 };
 
-GM_HD int32_t gm_complaint_status(enum gm_complaint complaint)
+GM_HD_LARGE int32_t gm_complaint_status(enum gm_complaint complaint)
 {
     switch (complaint) {
 #define C(name, status, field, text, bound)                                                                 \
@@ -87,7 +87,7 @@ GM_HD uint32_t gm_args_flags(const struct gm_op_row *row)
 }
 
 /* What the op does not take is zero, so that it can mean something one day. */
-GM_HD bool gm_args_unused(const struct gm_op_row *row, const struct gm_args *a)
+GM_HD_LARGE bool gm_args_unused(const struct gm_op_row *row, const struct gm_args *a)
 {
     uint64_t used = row->places >> GM_AT_VALUE0 & 1u ? 0 : a->value[0];
     used |= row->places >> GM_AT_VALUE1 & 1u ? 0 : a->value[1];
@@ -108,7 +108,7 @@ GM_HD bool gm_compare_takes_high(uint32_t compare)
 }
 
 /* Bounds of bins: lo and hi, or lo_y and hi_y. How many of the complaints from GM_COMPLAINT_LO on it is, or -1. */
-GM_HD int gm_args_range(double lo, double hi)
+GM_HD_LARGE int gm_args_range(double lo, double hi)
 {
     if (!gm_is_finite(lo))
         return 0;
@@ -119,7 +119,7 @@ GM_HD int gm_args_range(double lo, double hi)
     return gm_is_finite(hi - lo) ? -1 : 3;
 }
 
-GM_HD enum gm_complaint gm_args_bins(const struct gm_op_row *row, const struct gm_args *a)
+GM_HD_LARGE enum gm_complaint gm_args_bins(const struct gm_op_row *row, const struct gm_args *a)
 {
     if (a->count == 0 || a->count > GM_HIST_BINS_MAX)
         return GM_COMPLAINT_BINS;
@@ -146,7 +146,7 @@ GM_HD enum gm_complaint gm_args_bins(const struct gm_op_row *row, const struct g
 }
 
 /* Arguments by their names. */
-GM_HD enum gm_complaint gm_args_named(const struct gm_op_row *row, const struct gm_args *a)
+GM_HD_LARGE enum gm_complaint gm_args_named(const struct gm_op_row *row, const struct gm_args *a)
 {
     if ((row->places >> GM_AT_TYPE2 & 1u) && (a->type2 >= 32u || !(row->types2 >> a->type2 & 1u)))
         return GM_COMPLAINT_TYPE2;
@@ -168,7 +168,7 @@ GM_HD enum gm_complaint gm_args_named(const struct gm_op_row *row, const struct 
 }
 
 /* Everything but where the buffers lie. Ops without elements take nothing at all. */
-GM_HD enum gm_complaint gm_args_check(const struct gm_op_row *row, const struct gm_args *a)
+GM_HD_LARGE enum gm_complaint gm_args_check(const struct gm_op_row *row, const struct gm_args *a)
 {
     if (row->types != GM_NO_TYPES && (a->dtype >= 32u || !(row->types >> a->dtype & 1u)))
         return GM_COMPLAINT_DTYPE;
@@ -189,7 +189,7 @@ GM_HD enum gm_complaint gm_args_check(const struct gm_op_row *row, const struct 
 }
 
 /* Into the words of a descriptor: everything but op's number, session and buffers. */
-GM_HD void gm_args_put(uint32_t *words, const struct gm_op_row *row, const struct gm_args *a)
+GM_HD_LARGE void gm_args_put(uint32_t *words, const struct gm_op_row *row, const struct gm_args *a)
 {
     const uint32_t flags = a->flags | (row->wide ? (uint32_t)GM_FLAG_WIDE : 0u);
     words[GM_W_OP] |= (uint32_t)a->dtype << 16 | flags << 24;

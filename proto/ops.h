@@ -12,8 +12,11 @@
 
 #ifdef __CUDACC__
 #define GM_HD static __host__ __device__ __forceinline__
+/* Larger, or rare: on a host the compiler may call it. */
+#define GM_HD_LARGE static __host__ __device__ __forceinline__
 #else
 #define GM_HD static inline __attribute__((always_inline, unused))
+#define GM_HD_LARGE static inline __attribute__((unused))
 #endif
 
 enum gm_dtype {
@@ -192,7 +195,7 @@ GM_HD uint32_t gm_args_places(uint32_t args)
 #undef ARG
 }
 
-GM_HD void gm_shape_fill(uint32_t shape, struct gm_op_row *row)
+GM_HD_LARGE void gm_shape_fill(uint32_t shape, struct gm_op_row *row)
 {
 #define A(name)            (1u << GM_A_##name)
 #define B(extent, content) GM_BUFFER(extent, content)
@@ -215,7 +218,7 @@ GM_HD void gm_shape_fill(uint32_t shape, struct gm_op_row *row)
 }
 
 /* The row of an op; known is 0 for an op that does not exist. */
-GM_HD struct gm_op_row gm_op_row(uint32_t op)
+GM_HD_LARGE struct gm_op_row gm_op_row(uint32_t op)
 {
     struct gm_op_row row = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, {0, 0, 0}};
     switch (op) {
@@ -263,7 +266,7 @@ GM_HD uint32_t gm_buffer_element(const struct gm_op_row *row, uint32_t i, const 
 }
 
 /* Elements of a buffer. The arguments have passed gm_args_check, so nothing overflows. */
-GM_HD uint64_t gm_buffer_count(const struct gm_op_row *row, uint32_t i, const struct gm_args *args)
+GM_HD_LARGE uint64_t gm_buffer_count(const struct gm_op_row *row, uint32_t i, const struct gm_args *args)
 {
     const uint32_t extent = gm_buffer_extent(row->buffer[i]);
     if (extent <= GM_EXTENT_RESULT)
