@@ -4,7 +4,8 @@
  * (job.h). Every op x its types x sizes x alignments x patterns, a sample of them, each under several orders of
  * threads, cuts, and orders of shares: the answer must be the oracle's, and the same bits whatever the order. Buffers
  * end where the address sanitizer sees the next byte. GRIDMILL_SEED=n draws another sample, GRIDMILL_SIMT_TIMES=n draws
- * n times as many; GRIDMILL_SIMT_OP names one op. A failure prints the case and its setting.
+ * n times as many, GRIDMILL_MATRIX=brief runs each under one setting; GRIDMILL_SIMT_OP names one op. A failure prints
+ * the case and its setting.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -183,10 +184,13 @@ static void run_once(struct fixture *f, const struct gm_case *c, const struct gm
 }
 
 /* Sorts of whole tiles cost as much as everything else together: the types and flags that take the same way as others
- * get one setting. */
+ * get one setting. GRIDMILL_MATRIX=brief: all get one. */
 static uint32_t settings_of(const struct gm_case *c)
 {
     const struct gm_op_row row = gm_op_row(c->op);
+    const char *matrix = getenv("GRIDMILL_MATRIX");
+    if (matrix != NULL && strcmp(matrix, "brief") == 0)
+        return 1u;
     const bool large = row.work == GM_WORK_SORT && c->n * gm_dtype_bytes(c->dtype) > row.tile_bytes / 2u;
     return large && (c->flags != 0 || gm_dtype_kind(c->dtype) != 'u') ? 1u : SETTINGS;
 }
