@@ -163,13 +163,19 @@ static void add(struct good *list, size_t *count, const struct gm_wire_request *
     (*count)++;
 }
 
+/* The lowest and the highest type that an op takes: in between messages differ by a name. */
+static bool is_end(uint32_t types, uint32_t dtype)
+{
+    return (types >> dtype & 1u) != 0 && ((types & ((1u << dtype) - 1u)) == 0 || types >> (dtype + 1u) == 0);
+}
+
 static void add_submits(struct good *list, size_t *count)
 {
     char what[64];
     for (uint32_t op = 0; op < GM_OP_COUNT; op++) {
         const struct gm_op_row row = gm_op_row(op);
         for (uint32_t dtype = 0; dtype <= GM_DTYPE_COUNT; dtype++) {
-            const bool fits = dtype < GM_DTYPE_COUNT ? (row.types >> dtype & 1u) != 0 : row.types == GM_NO_TYPES;
+            const bool fits = dtype < GM_DTYPE_COUNT ? is_end(row.types, dtype) : row.types == GM_NO_TYPES;
             for (uint32_t in_arena = 0; fits && in_arena < 2; in_arena++) {
                 const struct gm_wire_request request = a_submit(op, dtype, in_arena != 0);
                 snprintf(what, sizeof what, "submit %s %s %s", gm_op_name(op),
