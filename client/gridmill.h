@@ -70,7 +70,7 @@ enum gm_status {
     GM_EOP = -2,          /* unknown op */
     GM_EDTYPE = -3,       /* the op does not take this element type */
     GM_ESIZE = -4,        /* size out of range */
-    GM_EBOUNDS = -5,      /* buffer reaches outside its arena */
+    GM_EBOUNDS = -5,      /* out of bounds: a buffer, or an index or offset in one */
     GM_EARENA = -6,       /* no such arena in this session */
     GM_ESTALE = -7,       /* arena was freed */
     GM_EREADONLY = -8,    /* output buffer in a read-only arena */
