@@ -238,7 +238,8 @@ static void closed_lane_fails_its_jobs_with_the_reason(void **state)
         fake_do(&p.lane[0], 0); /* what was answered before is a result */
         fake_state(&p.lane[0], GM_LANE_CLOSED, GM_EBOUNDS);
         byte_of_the_daemon();
-        assert_failed(&w, GM_ECLOSED, "the daemon closed the lane: out of bounds: a buffer, or an index or offset in one");
+        assert_failed(&w, GM_ECLOSED,
+                      "the daemon closed the lane: out of bounds: a buffer, or an index or offset in one");
         assert_int_equal(GM_OK, gm_wait(client, &other, in_ms(20000)));
         assert_int_equal(0, gm_lanes(client));
         lanes_await(&p.closes, 1);
