@@ -14,52 +14,11 @@
 
 #include "args.h"
 #include "atomic.h"
-#include "matrix.h"
+#include "place.h"
 #include "wire.h"
-
-#define BYTES (12u << 20)
 
 static const uint32_t ops[] = {GM_OP_segmented_sum, GM_OP_segmented_min, GM_OP_segmented_max};
 static const uint32_t indices[] = {GM_DTYPE_u32, GM_DTYPE_i32, GM_DTYPE_u64, GM_DTYPE_i64};
-
-struct place {
-    struct gm_harness h;
-    struct gm_harness_lane lane;
-    struct gm_seat seat;
-};
-
-static void place_open(struct place *p, uint32_t workers)
-{
-    const struct gm_device_config config = {.workers = workers, .idle_ns = UINT64_C(2000000000)};
-    memset(p, 0, sizeof *p);
-    gm_harness_open(&p->h, &config);
-    gm_harness_lane_open(&p->h, &p->lane, 1, 6, 0);
-    gm_seat_open(&p->seat, &p->lane, BYTES, false);
-}
-
-static void place_close(struct place *p)
-{
-    gm_harness_idle(&p->h);
-    gm_harness_close(&p->h);
-    gm_seat_close(&p->seat);
-}
-
-static int open_one(void **state)
-{
-    struct place *p = malloc(sizeof *p);
-    if (!p)
-        return -1;
-    place_open(p, 0);
-    *state = p;
-    return 0;
-}
-
-static int close_one(void **state)
-{
-    place_close(*state);
-    free(*state);
-    return 0;
-}
 
 static struct gm_case case_of(uint32_t op, uint32_t dtype, uint32_t type2, uint64_t n, uint64_t segments)
 {
@@ -294,5 +253,5 @@ int main(void)
         cmocka_unit_test(offsets_that_change_do_no_harm),
         cmocka_unit_test(floats_are_the_same_for_any_number_of_workers),
     };
-    return cmocka_run_group_tests(tests, open_one, close_one);
+    return cmocka_run_group_tests(tests, place_setup, place_teardown);
 }
