@@ -298,13 +298,14 @@ static void admin_methods_need_the_admin_socket(void **state)
     assert_int_equal(daemon_stop(&child), 0);
 }
 
-static uint32_t log_lines(const char *text)
+/* Lines of the daemon's log with both texts. */
+static uint32_t log_lines(const char *text, const char *more)
 {
     char line[1024];
     uint32_t count = 0;
     FILE *log = fopen(child.log, "r");
     while (log != NULL && fgets(line, sizeof line, log) != NULL)
-        count += strstr(line, text) != NULL;
+        count += strstr(line, text) != NULL && strstr(line, more) != NULL;
     if (log != NULL)
         fclose(log);
     return count;
@@ -343,11 +344,12 @@ static void out_of_descriptors_served_clients_go_on_and_new_ones_get_in_later(vo
     }
     /* One line, and the next one after seconds, with the number of those that it stands for. */
     assert_true(daemon_log_has(&child, "out of file descriptors: new clients wait; failed=1 "));
-    assert_int_equal(log_lines("out of file descriptors"), 1);
+    assert_int_equal(log_lines("out of file descriptors", ""), 1);
     sleep_ms(6000);
-    const uint32_t lines = log_lines("out of file descriptors");
+    const uint32_t lines = log_lines("out of file descriptors", "");
     assert_true(lines >= 2 && lines <= 1 + (now_ms() - start) / 5000);
-    assert_false(daemon_log_has(&child, "suppressed="));
+    /* The log's own limit had nothing to drop; of the many hellos it may, when they fall into two of its seconds. */
+    assert_int_equal(log_lines("gridmilld: accept ", "suppressed="), 0);
     for (int i = 1; i < 70; i++)
         client_close(clients[i]);
     for (int i = 70; i < 100; i++) { /* they waited in the backlog */
