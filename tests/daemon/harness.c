@@ -217,6 +217,13 @@ void stats_wait_text(const struct daemon_child *d, const char *path, const char 
     fail_msg("%s is '%s' and does not become '%s'", path, text, part);
 }
 
+void log_wait(const struct daemon_child *d, const char *text)
+{
+    for (const uint64_t until = now_ms() + WAIT_MS; !daemon_log_has(d, text); sleep_ms(10))
+        if (now_ms() > until)
+            fail_msg("the log does not come to say '%s'", text);
+}
+
 void stats_add_up(const struct daemon_child *d)
 {
     struct client *c = client_open(d, false);
@@ -243,4 +250,26 @@ void daemon_back(const struct daemon_child *d, uint64_t restarts)
 pid_t daemon_device_pid(const struct daemon_child *d)
 {
     return (pid_t)stats_u64(d, "devices.0.pid");
+}
+
+static void process_wait_state(pid_t pid, char state)
+{
+    char path[64], line[512];
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    for (const uint64_t until = now_ms() + WAIT_MS; now_ms() < until; sleep_ms(1)) {
+        FILE *file = fopen(path, "r");
+        assert_non_null(file);
+        assert_non_null(fgets(line, sizeof line, file));
+        fclose(file);
+        if (strrchr(line, ')')[2] == state)
+            return;
+    }
+    fail_msg("process %d does not come into state %c", (int)pid, state);
+}
+
+void process_stop(pid_t pid)
+{
+    process_wait_state(pid, 'S');
+    assert_int_equal(kill(pid, SIGSTOP), 0);
+    process_wait_state(pid, 'T');
 }

@@ -18,7 +18,7 @@
 #include "limits.h"
 #include "wire.h"
 
-#define WAIT_MS 20000
+#define WAIT_MS 60000 /* of what must come: only a test that fails waits so long */
 
 struct daemon_child {
     pid_t pid;
@@ -60,6 +60,8 @@ void needs_root(void);
 int as_another_user(int (*what)(void));
 /* Process id of the first device, from stats. */
 pid_t daemon_device_pid(const struct daemon_child *child);
+/* Stops a process of one thread in its sleep, so that nothing it does is half done, and returns when it stands. */
+void process_stop(pid_t pid);
 
 /* Connects and says hello; admin: to the admin socket. */
 struct client *client_open(const struct daemon_child *child, bool admin);
@@ -101,6 +103,8 @@ void response_text(const struct gm_wire_response *response, const char *path, ch
 void stats_wait(const struct daemon_child *child, const char *path, uint64_t value);
 /* The same for a text, or a part of it. */
 void stats_wait_text(const struct daemon_child *child, const char *path, const char *part);
+/* The same for a text in the daemon's log. */
+void log_wait(const struct daemon_child *child, const char *text);
 /* Waits until the first device was replaced so many times, and asserts that it does jobs. */
 void daemon_back(const struct daemon_child *child, uint64_t restarts);
 /* In one snapshot, the jobs of the first device add up. */

@@ -118,7 +118,7 @@ static void the_oldest_is_as_old_as_the_sight_of_it(void **state)
     assert_int_equal(lane_open(c, 0, 16, &lane), GM_OK);
     assert_int_equal(stats_u64(&child, OLDEST), 0);
     for (int round = 0; round < 3; round++) {
-        kill(device, SIGSTOP);
+        process_stop(device);
         const uint64_t written = now_ms();
         const uint64_t position = lane_put(&lane, GM_OP_nop, 1);
         lane_put(&lane, GM_OP_nop, 1);
@@ -154,7 +154,7 @@ static void what_waits_for_a_lost_device_is_in_the_queue(void **state)
     assert_int_equal(lane_open(c, 0, 16, &lane), GM_OK);
     for (int i = 0; i < 3; i++)
         assert_int_equal(lane_wait(&lane, lane_put(&lane, GM_OP_nop, 1)), GM_OK);
-    kill(device, SIGSTOP);
+    process_stop(device);
     for (int i = 0; i < 5; i++)
         lane_put(&lane, GM_OP_nop, 1);
     assert_int_equal(stats_u64(&child, WAITING), 5);
@@ -388,7 +388,7 @@ static void stats_answer_with_every_queue_full_and_the_device_stopped(void **sta
     }
     const uint64_t jobs = LANES * GM_CLIENT_LANE_SLOTS_MAX;
     stats_wait(&child, DEPTH, GM_INFLIGHT_MAX + jobs);
-    kill(device, SIGSTOP);
+    process_stop(device);
     struct client *c = client_open(&child, false);
     uint64_t longest = 0;
     for (int i = 0; i < 10; i++) {

