@@ -92,8 +92,8 @@ static void device_that_does_not_answer_costs_its_lane_only(void **state)
     p.silent = true;
     lanes_serve(&p);
     options.socket = p.peer.path;
-    options.deadline_ns = in_ms(300);
     const uint64_t start_ns = gm_now_ns();
+    options.deadline_ns = in_ms(300);
     assert_int_equal(GM_OK, gm_open(&options, &client, &failure));
     assert_in_range(gm_now_ns() - start_ns, 200000000u, 20000000000u);
     assert_socket_only("no answer to lane.open before the deadline");
@@ -253,6 +253,7 @@ static void client_without_room_for_descriptors_has_no_lane(void **state)
     (void)state;
     lanes_start(&p, 1, 8, 0);
     assert_int_equal(0, getrlimit(RLIMIT_NOFILE, &old));
+    const size_t before = open_descriptors();
     /* The client needs two, its lane three for a while, the loop one; the peer's end of the connection is one more. */
     for (int room = 3; room <= 8; room++) {
         struct gm_options options = {.socket = p.peer.path, .deadline_ns = in_ms(20000)};
@@ -273,7 +274,8 @@ static void client_without_room_for_descriptors_has_no_lane(void **state)
         assert_int_equal(GM_OK, gm_ping(client, in_ms(20000)));
         gm_close(client);
         /* The other end closes on the peer's thread. */
-        usleep(20000);
+        for (const uint64_t end_ns = in_ms(20000); open_descriptors() != before; usleep(1000))
+            assert_true(gm_now_ns() < end_ns);
     }
     assert_in_range(opened, 1, 3);
     lanes_stop(&p);

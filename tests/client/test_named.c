@@ -18,6 +18,7 @@ struct script {
     char name[3][GM_NAME_BYTES_MAX]; /* of create, attach, remove */
     uint32_t frees;
     bool of_device, silent;
+    uint32_t late; /* atomic: a silent one answers now */
 };
 
 static void put_arena(struct peer *peer, uint32_t id, const struct script *script)
@@ -72,8 +73,8 @@ static void serve(struct peer *peer, int fd)
             put_arena(peer, request.id, script);
             peer_flush_fds(peer, fd, &script->memory_fd, 1);
         } else if (request.method == GM_METHOD_ARENA_ATTACH) {
-            /* Too late for its deadline, and in time for the ping. */
-            usleep(50000);
+            while (__atomic_load_n(&script->late, __ATOMIC_ACQUIRE) == 0)
+                usleep(1000);
             attach(peer, fd, &request, script);
         } else {
             if (request.method == GM_METHOD_ARENA_REMOVE)
@@ -202,6 +203,7 @@ static void arena_that_comes_too_late_is_given_back(void **state)
     script.silent = true;
     assert_int_equal(GM_ETIMEDOUT, gm_arena_attach(client, "late", in_ms(5), &arena));
     assert_null(arena);
+    __atomic_store_n(&script.late, 1, __ATOMIC_RELEASE);
     while (__atomic_load_n(&script.frees, __ATOMIC_SEQ_CST) == 0)
         assert_int_equal(GM_OK, gm_ping(client, in_ms(20000)));
 }
