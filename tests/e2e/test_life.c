@@ -142,6 +142,7 @@ static void daemon_unlinks_only_its_own_socket(void **state)
 struct load {
     struct gm_client *client;
     uint64_t done, draining, closed, other;
+    uint32_t begun; /* atomic: something was done */
 };
 
 static void count(struct load *load, int status)
@@ -150,6 +151,8 @@ static void count(struct load *load, int status)
     load->draining += status == GM_EDRAINING;
     load->closed += status == GM_ECLOSED;
     load->other += status != GM_OK && status != GM_EDRAINING && status != GM_ECLOSED;
+    if (load->done != 0)
+        __atomic_store_n(&load->begun, 1, __ATOMIC_RELAXED);
 }
 
 enum { WINDOW = 64 };
@@ -176,6 +179,11 @@ static void *submit_until_drained(void *argument)
     return NULL;
 }
 
+static bool has_begun(void *load)
+{
+    return __atomic_load_n(&((struct load *)load)->begun, __ATOMIC_RELAXED) != 0;
+}
+
 static void term_under_load_answers_what_was_accepted_and_exits_0(void **state)
 {
     enum { CLIENTS = 3 };
@@ -187,6 +195,8 @@ static void term_under_load_answers_what_was_accepted_and_exits_0(void **state)
         loads[i] = (struct load){.client = daemon_open(d)};
         assert_int_equal(0, pthread_create(&threads[i], NULL, submit_until_drained, &loads[i]));
     }
+    for (int i = 0; i < CLIENTS; i++)
+        assert_true(eventually(has_begun, &loads[i], 60000));
     sleep_ms(200);
     kill(d->pid, SIGTERM);
     for (int i = 0; i < CLIENTS; i++) {
