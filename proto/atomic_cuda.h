@@ -97,37 +97,28 @@ static __device__ __forceinline__ void gm_store_pair_gpu(void *p, uint64_t low, 
     asm volatile("st.relaxed.gpu.global.v2.u64 [%0], {%1, %2};" ::"l"(p), "l"(low), "l"(high) : "memory");
 }
 
+#define GM_LOAD16(name, instruction)                                                                        \
+    static __device__ __forceinline__ struct gm_granule name(const struct gm_granule *p)                    \
+    {                                                                                                       \
+        struct gm_granule g;                                                                                \
+        asm volatile(instruction " {%0, %1, %2, %3}, [%4];"                                                 \
+                     : "=r"(g.w[0]), "=r"(g.w[1]), "=r"(g.w[2]), "=r"(g.w[3])                               \
+                     : "l"(p)                                                                               \
+                     : "memory");                                                                           \
+        return g;                                                                                           \
+    }
+#define GM_STORE16(name, instruction)                                                                       \
+    static __device__ __forceinline__ void name(struct gm_granule *p, struct gm_granule g)                  \
+    {                                                                                                       \
+        asm volatile(instruction " [%0], {%1, %2, %3, %4};" ::"l"(p), "r"(g.w[0]), "r"(g.w[1]),             \
+                     "r"(g.w[2]), "r"(g.w[3])                                                               \
+                     : "memory");                                                                           \
+    }
+
 /* A granule between two blocks. Acquire; the store is relaxed, because a granule is whole by itself, and what lies
  * before a reference is fenced. */
-static __device__ __forceinline__ struct gm_granule gm_load16_gpu(const struct gm_granule *p)
-{
-    struct gm_granule g;
-    asm volatile("ld.acquire.gpu.global.v4.u32 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(g.w[0]), "=r"(g.w[1]), "=r"(g.w[2]), "=r"(g.w[3])
-                 : "l"(p)
-                 : "memory");
-    return g;
-}
-static __device__ __forceinline__ void gm_store16_gpu(struct gm_granule *p, struct gm_granule g)
-{
-    asm volatile("st.relaxed.gpu.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(p), "r"(g.w[0]), "r"(g.w[1]),
-                 "r"(g.w[2]), "r"(g.w[3])
-                 : "memory");
-}
-
-static __device__ __forceinline__ struct gm_granule gm_load16_sys(const struct gm_granule *p)
-{
-    struct gm_granule g;
-    asm volatile("ld.relaxed.sys.global.v4.u32 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(g.w[0]), "=r"(g.w[1]), "=r"(g.w[2]), "=r"(g.w[3])
-                 : "l"(p)
-                 : "memory");
-    return g;
-}
-
-static __device__ __forceinline__ void gm_store16_sys(struct gm_granule *p, struct gm_granule g)
-{
-    asm volatile("st.relaxed.sys.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(p), "r"(g.w[0]), "r"(g.w[1]),
-                 "r"(g.w[2]), "r"(g.w[3])
-                 : "memory");
-}
+GM_LOAD16(gm_load16_gpu, "ld.acquire.gpu.global.v4.u32")
+GM_STORE16(gm_store16_gpu, "st.relaxed.gpu.global.v4.u32")
+/* One between a block and the host. */
+GM_LOAD16(gm_load16_sys, "ld.relaxed.sys.global.v4.u32")
+GM_STORE16(gm_store16_sys, "st.relaxed.sys.global.v4.u32")

@@ -114,9 +114,8 @@ static_assert(GM_LANE_TABLE <= GM_LANE_NONE, "no lane");
 struct __attribute__((aligned(8))) gm_note {
     uint16_t lane;   /* and flags; GM_LANE_NONE: free */
     uint16_t widest; /* ring credit that the job gives back */
-    uint8_t op;
     uint8_t generation; /* of the entry's current job; a ticket carries it */
-    uint16_t pad;
+    uint8_t pad[3];
 };
 static_assert(sizeof(struct gm_note) == 8, "one load");
 
@@ -244,8 +243,6 @@ GM_DEV struct gm_disp *gm_disp_here(struct gm_disp *d)
 GM_HD bool gm_is_client_lane(uint32_t lane) { return lane != 0 && lane <= GM_LANES_MAX; }
 
 static_assert(GM_LANE_WORDS <= 32u, "ready_words");
-
-static_assert(GM_OP_COUNT <= 256u, "an op fits a note");
 
 GM_HD struct gm_entry *gm_entry_at(const struct gm_core *core, uint32_t index) { return &core->entries[index]; }
 

@@ -36,11 +36,11 @@ GM_DEV bool gm_draw_try(const struct gm_core *core, uint64_t ticket, struct gm_d
  * with the acquire in gm_room. */
 GM_DEV void gm_ack(const struct gm_core *core, uint64_t ticket)
 {
-    const uint64_t mask = ((uint64_t)1 << core->tickets_log2) - 1u;
+    uint32_t *ack = &core->acks[gm_slot_index(core, ticket)];
 #ifdef __CUDACC__
-    gm_store_relaxed_u32(&core->acks[ticket & mask], gm_lap(ticket, core->tickets_log2));
+    gm_store_relaxed_u32(ack, gm_lap(ticket, core->tickets_log2));
 #else
-    gm_store_release_u32(&core->acks[ticket & mask], gm_lap(ticket, core->tickets_log2));
+    gm_store_release_u32(ack, gm_lap(ticket, core->tickets_log2));
 #endif
 }
 

@@ -15,11 +15,10 @@
  * would not be enough, because they finish out of order. The back; whole warp. */
 GM_DEV void gm_acks_look(const struct gm_core *core, struct gm_disp *d, uint64_t end)
 {
-    const uint64_t size = (uint64_t)1 << core->tickets_log2;
     uint64_t floor = gm_load_relaxed_block_u64(&d->crew.ack_floor);
     while ((int64_t)(end - floor) > 0) {
         const uint64_t p = floor + gm_lane_id();
-        const bool read = gm_load_acquire_u32(&core->acks[p & (size - 1u)]) == gm_lap(p, core->tickets_log2);
+        const bool read = gm_load_acquire_u32(&core->acks[gm_slot_index(core, p)]) == gm_lap(p, core->tickets_log2);
         const uint32_t run = gm_lowest_zero(gm_ballot(read));
         if (run == 0)
             break;

@@ -58,9 +58,14 @@ static_assert(GM_SLOT_WORDS == GM_SLOT_GRANULES * 3u, "three words to a granule"
 #define GM_JOB_WORDS (sizeof(struct gm_job) / 4u)
 #define GM_JOB_WORD(field) (offsetof(struct gm_job, field) / 4u)
 
+/* Of a ticket's slot in the ring, and of what else there is one of for each. */
+GM_DEV uint64_t gm_slot_index(const struct gm_core *core, uint64_t ticket)
+{
+    return ticket & (((uint64_t)1 << core->tickets_log2) - 1u);
+}
 GM_DEV struct gm_slot *gm_slot_at(const struct gm_core *core, uint64_t ticket)
 {
-    return &core->slots[ticket & (((uint64_t)1 << core->tickets_log2) - 1u)];
+    return &core->slots[gm_slot_index(core, ticket)];
 }
 
 /* Whether a job fits its slot. What it still needs an entry for is private to the dispatcher. */

@@ -53,7 +53,7 @@ GM_DEV uint32_t gm_start_take(const struct gm_core *core, struct gm_disp *d, str
     }
     if (gm_slot_fits(job))
         lane |= GM_LANE_INLINE;
-    const struct gm_note note = {(uint16_t)lane, (uint16_t)widest, (uint8_t)job->op, (uint8_t)generation, 0};
+    const struct gm_note note = {(uint16_t)lane, (uint16_t)widest, (uint8_t)generation, {0}};
     d->note[index] = note;
     return generation;
 }
@@ -450,7 +450,7 @@ GM_DEV bool gm_start_quick(const struct gm_core *core, struct gm_disp *d, const 
     const uint64_t base = d->published, taken = lane->taken, now = gm_now_ns();
     const uint32_t index = d->free_entry[entries - 1u - (mine ? rank : 0u)];
     const uint32_t generation = (d->note[index].generation + 1u) & 0xffu;
-    const struct gm_note note = {(uint16_t)(job.lane | GM_LANE_INLINE), 1, (uint8_t)op, (uint8_t)generation, 0};
+    const struct gm_note note = {(uint16_t)(job.lane | GM_LANE_INLINE), 1, (uint8_t)generation, {0}};
     const uint32_t ticket = gm_ticket_make(generation, index, GM_SHARE_INLINE);
     job.entry = (uint16_t)index;
     job.start_ns = now;

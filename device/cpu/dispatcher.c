@@ -32,12 +32,11 @@ void gm_cpu_ring(struct gm_device *device)
 static void wake_workers(struct gm_device *device, uint64_t from, uint64_t to)
 {
     const struct gm_core *core = &device->core;
-    const uint64_t mask = (UINT64_C(1) << core->tickets_log2) - 1u;
     if (from == to)
         return;
     gm_fence_sys(); /* pairs with the fence in wait_for_slot */
     for (uint64_t p = from; p != to; p++) {
-        uint32_t *waiting = &device->waiting[p & mask];
+        uint32_t *waiting = &device->waiting[gm_slot_index(core, p)];
         if (gm_load_relaxed_u32(waiting) == 0)
             continue;
         gm_store_relaxed_u32(waiting, 0);

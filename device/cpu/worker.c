@@ -36,7 +36,7 @@ static void wait_for_slot(struct gm_worker *w, uint64_t ticket, struct gm_drawn 
             return;
         __builtin_ia32_pause();
     }
-    uint32_t *waiting = &device->waiting[ticket & ((UINT64_C(1) << core->tickets_log2) - 1u)];
+    uint32_t *waiting = &device->waiting[gm_slot_index(core, ticket)];
     for (;;) {
         const uint32_t seen = gm_load_relaxed_u32(lap_word(core, ticket));
         gm_store_relaxed_u32(waiting, 1);

@@ -3,6 +3,8 @@
  * cast on blocks: see cast.c for the rules and map.cuh for the way. Every case is spelled out, so that nothing hangs on
  * what a conversion instruction does out of range.
  */
+#include <type_traits>
+
 #include "ops/map.cuh"
 #include "ops/narrow.h"
 
@@ -109,102 +111,55 @@ template <typename From, typename To> __device__ __forceinline__ void cast_share
     map_share(run, cast<From, To>());
 }
 
-struct cast_same {
-    typedef uint16_t In;
-    typedef uint16_t Out;
-    static constexpr int inputs = 1;
-    __device__ __forceinline__ Out operator()(In w, In) const { return w; }
+/* The unsigned integer of a type's width. */
+template <typename T> struct cast_bits {
+    typedef typename cast_to<T>::Word Type;
+};
+template <> struct cast_bits<int8_t> {
+    typedef uint8_t Type;
+};
+template <> struct cast_bits<int32_t> {
+    typedef uint32_t Type;
+};
+template <> struct cast_bits<int64_t> {
+    typedef uint64_t Type;
 };
 
-/* Where no bit changes. */
-__device__ __forceinline__ void cast_copy(struct gm_run *run)
+/* Where no bit changes all types of a width are alike. So are integers as outputs, and as inputs that do not grow. */
+template <typename From, typename To> __device__ __forceinline__ void cast_pair(struct gm_run *run)
 {
-    switch (gm_dtype_bytes(run->job->dtype)) {
-    case 1:
-        cast_share<uint8_t, uint8_t>(run);
-        break;
-    case 2:
-        map_share(run, cast_same());
-        break;
-    case 4:
-        cast_share<uint32_t, uint32_t>(run);
-        break;
-    case 8:
-        cast_share<uint64_t, uint64_t>(run);
-        break;
-    }
+    typedef typename cast_bits<From>::Type In;
+    typedef typename cast_bits<To>::Type Out;
+    constexpr bool integers = std::is_integral<From>::value && std::is_integral<To>::value;
+    if constexpr (std::is_same<From, To>::value)
+        cast_share<In, Out>(run);
+    else if constexpr (!integers)
+        cast_share<From, To>(run);
+    else if constexpr (sizeof(From) < sizeof(To))
+        cast_share<From, Out>(run);
+    else
+        cast_share<In, Out>(run);
 }
 
-/* From an integer: as outputs integers of a width are alike, and From need be signed only where it grows. */
-template <typename From, typename Low> __device__ __forceinline__ void cast_integer(struct gm_run *run)
+/* Calls f with a value of the type. */
+template <class F> __device__ __forceinline__ void cast_typed(uint32_t dtype, F f)
 {
-    switch (run->job->type2) {
-    case GM_DTYPE_u8:
-    case GM_DTYPE_i8:
-        cast_share<Low, uint8_t>(run);
+    switch (dtype) {
+#define CASE(name, type)                                                                                               \
+    case GM_DTYPE_##name:                                                                                              \
+        f(type());                                                                                                     \
         break;
-    case GM_DTYPE_u32:
-    case GM_DTYPE_i32:
-        if constexpr (sizeof(From) < 4u)
-            cast_share<From, uint32_t>(run);
-        else
-            cast_share<Low, uint32_t>(run);
-        break;
-    case GM_DTYPE_u64:
-    case GM_DTYPE_i64:
-        if constexpr (sizeof(From) < 8u)
-            cast_share<From, uint64_t>(run);
-        else
-            cast_share<Low, uint64_t>(run);
-        break;
-    case GM_DTYPE_f16:
-        cast_share<From, half_type>(run);
-        break;
-    case GM_DTYPE_bf16:
-        cast_share<From, bfloat_type>(run);
-        break;
-    case GM_DTYPE_f32:
-        cast_share<From, float>(run);
-        break;
-    case GM_DTYPE_f64:
-        cast_share<From, double>(run);
-        break;
-    }
-}
-
-template <typename From> __device__ __forceinline__ void cast_float(struct gm_run *run)
-{
-    switch (run->job->type2) {
-    case GM_DTYPE_u8:
-        cast_share<From, uint8_t>(run);
-        break;
-    case GM_DTYPE_i8:
-        cast_share<From, int8_t>(run);
-        break;
-    case GM_DTYPE_u32:
-        cast_share<From, uint32_t>(run);
-        break;
-    case GM_DTYPE_i32:
-        cast_share<From, int32_t>(run);
-        break;
-    case GM_DTYPE_u64:
-        cast_share<From, uint64_t>(run);
-        break;
-    case GM_DTYPE_i64:
-        cast_share<From, int64_t>(run);
-        break;
-    case GM_DTYPE_f16:
-        cast_share<From, half_type>(run);
-        break;
-    case GM_DTYPE_bf16:
-        cast_share<From, bfloat_type>(run);
-        break;
-    case GM_DTYPE_f32:
-        cast_share<From, float>(run);
-        break;
-    case GM_DTYPE_f64:
-        cast_share<From, double>(run);
-        break;
+        CASE(u8, uint8_t)
+        CASE(i8, int8_t)
+        CASE(u32, uint32_t)
+        CASE(i32, int32_t)
+        CASE(u64, uint64_t)
+        CASE(i64, int64_t)
+        CASE(f16, half_type)
+        CASE(bf16, bfloat_type)
+        CASE(f32, float)
+        CASE(f64, double)
+#undef CASE
     }
 }
 
@@ -212,42 +167,9 @@ template <typename From> __device__ __forceinline__ void cast_float(struct gm_ru
 
 __device__ void gm_op_cast_share(struct gm_run *run)
 {
-    if (run->job->dtype == run->job->type2) {
-        cast_copy(run);
-        return;
-    }
-    switch (run->job->dtype) {
-    case GM_DTYPE_u8:
-        cast_integer<uint8_t, uint8_t>(run);
-        break;
-    case GM_DTYPE_i8:
-        cast_integer<int8_t, uint8_t>(run);
-        break;
-    case GM_DTYPE_u32:
-        cast_integer<uint32_t, uint32_t>(run);
-        break;
-    case GM_DTYPE_i32:
-        cast_integer<int32_t, uint32_t>(run);
-        break;
-    case GM_DTYPE_u64:
-        cast_integer<uint64_t, uint64_t>(run);
-        break;
-    case GM_DTYPE_i64:
-        cast_integer<int64_t, uint64_t>(run);
-        break;
-    case GM_DTYPE_f16:
-        cast_float<half_type>(run);
-        break;
-    case GM_DTYPE_bf16:
-        cast_float<bfloat_type>(run);
-        break;
-    case GM_DTYPE_f32:
-        cast_float<float>(run);
-        break;
-    case GM_DTYPE_f64:
-        cast_float<double>(run);
-        break;
-    }
+    cast_typed(run->job->dtype, [run](auto from) {
+        cast_typed(run->job->type2, [run](auto to) { cast_pair<decltype(from), decltype(to)>(run); });
+    });
 }
 
 __device__ void gm_op_cast_finish(struct gm_run *run) { (void)run; }

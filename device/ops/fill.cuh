@@ -2,7 +2,7 @@
  *
  * fill on blocks: 16-byte stores, and single elements before the first and after the last whole 16 bytes of a tile.
  */
-#include "ops/run.cuh"
+#include "ops/word.cuh"
 
 namespace
 {
@@ -35,17 +35,10 @@ template <typename T> __device__ __noinline__ void fill_share(struct gm_run *run
 __device__ void gm_op_fill_share(struct gm_run *run)
 {
     const uint64_t value = run->job->value[0];
-    switch (gm_dtype_bytes(run->job->dtype)) {
-    case 1:
-        fill_share<uint8_t>(run, (value & 0xffu) * 0x0101010101010101u);
-        break;
-    case 4:
-        fill_share<uint32_t>(run, (value & 0xffffffffu) * 0x0000000100000001u);
-        break;
-    case 8:
-        fill_share<uint64_t>(run, value);
-        break;
-    }
+    gm_run_word(run, [run, value](auto zero) {
+        typedef decltype(zero) Word;
+        fill_share<Word>(run, (Word)value * (UINT64_MAX / (Word)~zero));
+    });
 }
 
 __device__ void gm_op_fill_finish(struct gm_run *run) { (void)run; }

@@ -43,31 +43,11 @@ template <typename Word, typename Index> __device__ __noinline__ void gather_sha
     index_verdict(run, outside);
 }
 
-template <typename Word> __device__ __forceinline__ void gather_typed(struct gm_run *run)
-{
-    if (run->job->type2 == GM_DTYPE_i32)
-        gather_share<Word, int32_t>(run);
-    else if (run->job->type2 == GM_DTYPE_u32)
-        gather_share<Word, uint32_t>(run);
-    else
-        gather_share<Word, uint64_t>(run);
-}
-
 } // namespace
 
 __device__ void gm_op_gather_share(struct gm_run *run)
 {
-    switch (gm_dtype_bytes(run->job->dtype)) {
-    case 1:
-        gather_typed<uint8_t>(run);
-        break;
-    case 4:
-        gather_typed<uint32_t>(run);
-        break;
-    case 8:
-        gather_typed<uint64_t>(run);
-        break;
-    }
+    index_typed(run, [run](auto word, auto index) { gather_share<decltype(word), decltype(index)>(run); });
 }
 
 __device__ void gm_op_gather_finish(struct gm_run *run) { (void)run; }

@@ -7,7 +7,7 @@
 #define GM_OPS_INDEX_CUH
 
 #include "cuda/prim/pack.cuh"
-#include "ops/run.cuh"
+#include "ops/word.cuh"
 
 namespace
 {
@@ -42,6 +42,19 @@ __device__ __forceinline__ void index_verdict(struct gm_run *run, bool outside)
 {
     if (__syncthreads_or(outside) != 0 && threadIdx.x == 0)
         gm_run_fail(run, GM_EBOUNDS);
+}
+
+/* Calls f with a value of the word of the job's elements and one of the type of its indices. Whole block. */
+template <class F> __device__ __forceinline__ void index_typed(const struct gm_run *run, F f)
+{
+    gm_run_word(run, [run, f](auto word) {
+        if (run->job->type2 == GM_DTYPE_i32)
+            f(word, int32_t());
+        else if (run->job->type2 == GM_DTYPE_u32)
+            f(word, uint32_t());
+        else
+            f(word, uint64_t());
+    });
 }
 
 } // namespace

@@ -10,47 +10,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "ops.h"
+#include "half.h"
 
-#define GM_F16_NAN  0x7e00u
+#define GM_F16_NAN 0x7e00u
 #define GM_BF16_NAN 0x7fc0u
-#define GM_F32_NAN  0x7fc00000u
-#define GM_F32_INF  0x7f800000u
+#define GM_F32_NAN 0x7fc00000u
+#define GM_F32_INF 0x7f800000u
 
-GM_HD float gm_f32_from_bits(uint32_t bits)
-{
-    union {
-        uint32_t u;
-        float f;
-    } x;
-    x.u = bits;
-    return x.f;
-}
-GM_HD uint32_t gm_bits_from_f32(float v)
-{
-    union {
-        uint32_t u;
-        float f;
-    } x;
-    x.f = v;
-    return x.u;
-}
-
-/* The exponents of f16 begin 112 below those of f32; the product moves subnormals too, and is exact. */
-GM_HD float gm_f32_of_f16(uint16_t h)
-{
-    const uint32_t sign = (uint32_t)(h & 0x8000u) << 16, rest = (uint32_t)(h & 0x7fffu) << 13;
-    if (rest >= 0x0f800000u) /* infinity or NaN */
-        return gm_f32_from_bits(rest > 0x0f800000u ? GM_F32_NAN : sign | GM_F32_INF);
-    const float magnitude = gm_f32_from_bits(rest) * gm_f32_from_bits((127u + 112u) << 23);
-    return gm_f32_from_bits(sign | gm_bits_from_f32(magnitude));
-}
-
-GM_HD float gm_f32_of_bf16(uint16_t h)
-{
-    const uint32_t bits = (uint32_t)h << 16;
-    return gm_f32_from_bits((bits & ~(1u << 31)) > GM_F32_INF ? GM_F32_NAN : bits);
-}
+GM_HD float gm_plain_nan(float v) { return v == v ? v : gm_f32_from_bits(GM_F32_NAN); }
+GM_HD float gm_f32_of_f16(uint16_t h) { return gm_plain_nan(gm_f16_float(h)); }
+GM_HD float gm_f32_of_bf16(uint16_t h) { return gm_plain_nan(gm_bf16_float(h)); }
 
 /* Without the low bits, to nearest even; a carry goes into the exponent, as it should. */
 GM_HD uint32_t gm_round_bits(uint32_t bits, uint32_t low)

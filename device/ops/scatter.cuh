@@ -191,31 +191,11 @@ template <typename Word, typename Index> __device__ __forceinline__ void scatter
         scatter_settle<Word, Index>(run);
 }
 
-template <typename Word> __device__ __forceinline__ void scatter_typed(struct gm_run *run)
-{
-    if (run->job->type2 == GM_DTYPE_i32)
-        scatter_phase<Word, int32_t>(run);
-    else if (run->job->type2 == GM_DTYPE_u32)
-        scatter_phase<Word, uint32_t>(run);
-    else
-        scatter_phase<Word, uint64_t>(run);
-}
-
 } // namespace
 
 __device__ void gm_op_scatter_share(struct gm_run *run)
 {
-    switch (gm_dtype_bytes(run->job->dtype)) {
-    case 1:
-        scatter_typed<uint8_t>(run);
-        break;
-    case 4:
-        scatter_typed<uint32_t>(run);
-        break;
-    case 8:
-        scatter_typed<uint64_t>(run);
-        break;
-    }
+    index_typed(run, [run](auto word, auto index) { scatter_phase<decltype(word), decltype(index)>(run); });
 }
 
 __device__ void gm_op_scatter_finish(struct gm_run *run) { (void)run; }

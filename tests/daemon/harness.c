@@ -134,6 +134,12 @@ int daemon_stop(struct daemon_child *d)
     return daemon_wait(d);
 }
 
+void daemon_kill(struct daemon_child *d)
+{
+    assert_int_equal(kill(d->pid, SIGKILL), 0);
+    assert_int_equal(daemon_wait(d), 128 + SIGKILL);
+}
+
 void daemon_clean(struct daemon_child *d)
 {
     /* Those of the daemon, ours, and the gates of gated.c. */

@@ -50,6 +50,8 @@ void daemon_start(struct daemon_child *child, const char *mode, const char *cons
 int daemon_wait(struct daemon_child *child);
 /* SIGTERM and wait. */
 int daemon_stop(struct daemon_child *child);
+/* SIGKILL and wait. */
+void daemon_kill(struct daemon_child *child);
 /* Removes the folder. */
 void daemon_clean(struct daemon_child *child);
 bool daemon_log_has(const struct daemon_child *child, const char *text);

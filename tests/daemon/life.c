@@ -99,8 +99,7 @@ static void killed_daemon_leaves_no_device_and_restarts_over_its_socket(void **s
     for (int i = 0; i < 3; i++) {
         daemon_start(&child, "normal", NULL);
         const pid_t device = daemon_device_pid(&child);
-        kill(child.pid, SIGKILL);
-        assert_int_equal(daemon_wait(&child), 128 + SIGKILL);
+        daemon_kill(&child);
         assert_int_equal(access(child.socket, F_OK), 0);
         for (const uint64_t until = now_ms() + WAIT_MS; kill(device, 0) == 0 && now_ms() < until;)
             sleep_ms(5);

@@ -72,8 +72,7 @@ static void what_waits_in_a_lane_is_in_the_queue(void **state)
     assert_int_equal(stats_u64(&child, DEPTH), 3);
     assert_int_equal(stats_u64(&child, HIGH), 10);
     client_close(d), client_close(e);
-    kill(child.pid, SIGKILL); /* a device that takes nothing cannot be drained */
-    assert_int_equal(daemon_wait(&child), 128 + SIGKILL);
+    daemon_kill(&child); /* a device that takes nothing cannot be drained */
 }
 
 /* Whatever a client writes: at most its slots, and from any start. */
@@ -102,8 +101,7 @@ static void a_full_lane_counts_its_slots(void **state)
         assert_int_equal(stats_u64(&child, WAITING), 8);
         lane_unmap(&lane);
         client_close(c);
-        kill(child.pid, SIGKILL);
-        assert_int_equal(daemon_wait(&child), 128 + SIGKILL);
+        daemon_kill(&child);
     }
 }
 
@@ -174,8 +172,7 @@ static void what_waits_for_a_lost_device_is_in_the_queue(void **state)
     lane_unmap(&lane);
     client_close(c), client_close(d);
     stats_wait(&child, DEPTH, 0);
-    kill(child.pid, SIGKILL);
-    assert_int_equal(daemon_wait(&child), 128 + SIGKILL);
+    daemon_kill(&child);
 }
 
 static void a_lane_has_a_row_that_says_whose_it_is(void **state)
@@ -320,8 +317,7 @@ static void what_a_client_writes_into_its_completions_is_bounded(void **state)
     assert_int_equal(response_u64(&r, "ops.0.run.count"), 0);
     lane_unmap(&lane);
     client_close(c), client_close(d);
-    kill(child.pid, SIGKILL);
-    assert_int_equal(daemon_wait(&child), 128 + SIGKILL);
+    daemon_kill(&child);
 }
 
 static void the_real_device_tells_run_times_too(void **state)
@@ -410,8 +406,7 @@ static void stats_answer_with_every_queue_full_and_the_device_stopped(void **sta
     stats_wait(&child, "devices.0.lanes", 0);
     assert_int_equal(stats_u64(&child, WAITING), 0);
     client_close(c);
-    kill(child.pid, SIGKILL);
-    assert_int_equal(daemon_wait(&child), 128 + SIGKILL);
+    daemon_kill(&child);
 }
 
 int main(void)

@@ -27,8 +27,7 @@ static void refused(const struct gm_wire_response *response, int code, const cha
 /* A device that takes nothing cannot be drained. */
 static void end_daemon(void)
 {
-    kill(child.pid, SIGKILL);
-    assert_int_equal(daemon_wait(&child), 128 + SIGKILL);
+    daemon_kill(&child);
 }
 
 /* ---- jobs ---- */

@@ -40,7 +40,8 @@ read -r -a flags <<<"$(pkg-config --cflags --libs gridmill)"
 read -r -a cflags <<<"$(pkg-config --cflags gridmill)"
 read -r -a private <<<"$(pkg-config --libs --static gridmill | tr ' ' '\n' | grep -vE '^-L|gridmill' | tr '\n' ' ')"
 "$cc" -std=c11 -o static "$source/client/examples/sort.c" "${cflags[@]}" "$library/libgridmill.a" "${private[@]}"
-objdump -p shared | grep -q 'NEEDED.*libgridmill\.so\.0$' || fail "the program does not ask for libgridmill.so.0"
+soname=$(objdump -p "$library/libgridmill.so" | awk '$1 == "SONAME" { print $2 }')
+objdump -p shared | grep -q "NEEDED *$soname\$" || fail "the program does not ask for $soname"
 ! objdump -p static | grep -q 'NEEDED.*libgridmill' || fail "the static program asks for the shared library"
 
 mkdir package

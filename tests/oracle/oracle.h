@@ -70,6 +70,21 @@ static inline long double gm_oracle_number(const struct gm_oracle_job *job, uint
     }
 }
 
+/* The same of integers, exact. */
+static inline __int128 gm_oracle_integer(const struct gm_oracle_job *job, uint64_t i)
+{
+    switch (job->dtype) {
+    case GM_DTYPE_i32:
+        return ((const int32_t *)job->in)[i];
+    case GM_DTYPE_u32:
+        return ((const uint32_t *)job->in)[i];
+    case GM_DTYPE_i64:
+        return ((const int64_t *)job->in)[i];
+    default:
+        return ((const uint64_t *)job->in)[i];
+    }
+}
+
 /* Element i of the second input, where that is offsets. */
 static inline uint64_t gm_oracle_offset(const struct gm_oracle_job *job, uint64_t i)
 {

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "oracle.h"
+#include "best.h"
 
 /* begins[i]: element i begins a segment; all of it for a plain scan is one. n + 1 of them: the end begins one too. NULL
  * where an offset is bad, which is in job->status then. The caller frees it. */
@@ -36,20 +36,6 @@ static inline uint8_t *oracle_begins(struct gm_oracle_job *job, bool segmented)
     return begins;
 }
 
-static inline __int128 oracle_integer(const struct gm_oracle_job *job, uint64_t i)
-{
-    switch (job->dtype) {
-    case GM_DTYPE_i32:
-        return ((const int32_t *)job->in)[i];
-    case GM_DTYPE_u32:
-        return ((const uint32_t *)job->in)[i];
-    case GM_DTYPE_i64:
-        return ((const int64_t *)job->in)[i];
-    default:
-        return ((const uint64_t *)job->in)[i];
-    }
-}
-
 static inline void oracle_prefix_integers(struct gm_oracle_job *job, const uint8_t *begins)
 {
     const uint32_t bits = gm_dtype_bytes(job->dtype) * 8;
@@ -60,7 +46,7 @@ static inline void oracle_prefix_integers(struct gm_oracle_job *job, const uint8
     for (uint64_t i = 0; i < job->n; i++) {
         if (begins[i])
             sum = 0;
-        const __int128 upto = sum + oracle_integer(job, i), answer = job->flags & GM_FLAG_EXCLUSIVE ? sum : upto;
+        const __int128 upto = sum + gm_oracle_integer(job, i), answer = job->flags & GM_FLAG_EXCLUSIVE ? sum : upto;
         if (answer < least || answer > most)
             job->status = GM_EOVERFLOW;
         memcpy((uint8_t *)job->out + i * bits / 8, &answer, bits / 8);
@@ -126,38 +112,6 @@ static inline void oracle_prefix_sum(struct gm_oracle_job *job, bool segmented)
     free(begins);
 }
 
-/* Whether element i replaces element k as the smallest, or largest: NaN does, and -0 is less than +0. */
-static inline bool oracle_beats(const struct gm_oracle_job *job, uint64_t i, uint64_t k, bool largest)
-{
-    if (gm_dtype_kind(job->dtype) != 'f')
-        return largest ? oracle_integer(job, i) > oracle_integer(job, k)
-                       : oracle_integer(job, i) < oracle_integer(job, k);
-    const long double a = gm_oracle_number(job, i), b = gm_oracle_number(job, k);
-    if (isnan(a) || isnan(b))
-        return isnan(a) != 0;
-    if (a == b)
-        return largest ? !signbit(a) && signbit(b) : signbit(a) && !signbit(b);
-    return largest ? a > b : a < b;
-}
-
-/* The smallest, or largest, of nothing: the other end of the type. */
-static inline void oracle_nothing(const struct gm_oracle_job *job, bool largest, void *to)
-{
-    const int32_t i32 = largest ? INT32_MIN : INT32_MAX;
-    const uint32_t u32 = largest ? 0 : UINT32_MAX;
-    const int64_t i64 = largest ? INT64_MIN : INT64_MAX;
-    const uint64_t u64 = largest ? 0 : UINT64_MAX;
-    const float f32 = largest ? -INFINITY : INFINITY;
-    const double f64 = largest ? -(double)INFINITY : (double)INFINITY;
-    const void *from = job->dtype == GM_DTYPE_i32   ? (const void *)&i32
-                       : job->dtype == GM_DTYPE_u32 ? (const void *)&u32
-                       : job->dtype == GM_DTYPE_i64 ? (const void *)&i64
-                       : job->dtype == GM_DTYPE_u64 ? (const void *)&u64
-                       : job->dtype == GM_DTYPE_f32 ? (const void *)&f32
-                                                    : (const void *)&f64;
-    memcpy(to, from, gm_dtype_bytes(job->dtype));
-}
-
 static inline void oracle_prefix_best(struct gm_oracle_job *job, bool largest, bool segmented)
 {
     const uint32_t bytes = gm_dtype_bytes(job->dtype);
@@ -168,13 +122,10 @@ static inline void oracle_prefix_best(struct gm_oracle_job *job, bool largest, b
             best = UINT64_MAX;
         const uint64_t upto = best == UINT64_MAX || oracle_beats(job, i, best, largest) ? i : best;
         const uint64_t answer = job->flags & GM_FLAG_EXCLUSIVE ? best : upto;
-        const uint64_t nan = bytes == 4 ? 0x7fc00000u : 0x7ff8000000000000u;
         if (answer == UINT64_MAX)
             oracle_nothing(job, largest, to);
-        else if (gm_dtype_kind(job->dtype) == 'f' && isnan(gm_oracle_number(job, answer)))
-            memcpy(to, &nan, bytes);
         else
-            memcpy(to, (const uint8_t *)job->in + answer * bytes, bytes);
+            oracle_element(job, answer, to);
         best = upto;
     }
     free(begins);

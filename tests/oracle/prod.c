@@ -36,20 +36,6 @@ static void prod_floats(struct gm_oracle_job *job)
     memcpy(&job->result, &result, sizeof result);
 }
 
-static __int128 integer(const struct gm_oracle_job *job, uint64_t i)
-{
-    switch (job->dtype) {
-    case GM_DTYPE_i32:
-        return ((const int32_t *)job->in)[i];
-    case GM_DTYPE_u32:
-        return ((const uint32_t *)job->in)[i];
-    case GM_DTYPE_i64:
-        return ((const int64_t *)job->in)[i];
-    default:
-        return ((const uint64_t *)job->in)[i];
-    }
-}
-
 void gm_oracle_prod(struct gm_oracle_job *job)
 {
     const bool is_signed = gm_dtype_kind(job->dtype) == 'i';
@@ -60,12 +46,12 @@ void gm_oracle_prod(struct gm_oracle_job *job)
         return;
     }
     for (uint64_t i = 0; i < job->n; i++)
-        if (integer(job, i) == 0) {
+        if (gm_oracle_integer(job, i) == 0) {
             job->result = 0;
             return;
         }
     for (uint64_t i = 0; i < job->n; i++) {
-        const __int128 x = integer(job, i);
+        const __int128 x = gm_oracle_integer(job, i);
         negative ^= x < 0;
         if (!too_large)
             magnitude *= (unsigned __int128)(x < 0 ? -x : x);

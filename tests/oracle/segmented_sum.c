@@ -37,20 +37,6 @@ static void segment_floats(struct gm_oracle_job *job, uint64_t s, uint64_t from,
         job->slack[s] = INFINITY;
 }
 
-static __int128 integer(const struct gm_oracle_job *job, uint64_t i)
-{
-    switch (job->dtype) {
-    case GM_DTYPE_i32:
-        return ((const int32_t *)job->in)[i];
-    case GM_DTYPE_u32:
-        return ((const uint32_t *)job->in)[i];
-    case GM_DTYPE_i64:
-        return ((const int64_t *)job->in)[i];
-    default:
-        return ((const uint64_t *)job->in)[i];
-    }
-}
-
 static void segment_integers(struct gm_oracle_job *job, uint64_t s, uint64_t from, uint64_t to)
 {
     const uint32_t bytes = gm_dtype_bytes(job->dtype), bits = bytes * 8u;
@@ -58,7 +44,7 @@ static void segment_integers(struct gm_oracle_job *job, uint64_t s, uint64_t fro
     const __int128 least = is_signed ? -((__int128)1 << (bits - 1u)) : 0;
     __int128 sum = 0;
     for (uint64_t i = from; i < to; i++)
-        sum += integer(job, i);
+        sum += gm_oracle_integer(job, i);
     if (sum < least || sum - least >= (__int128)1 << bits)
         job->status = GM_EOVERFLOW;
     memcpy((uint8_t *)job->out + s * bytes, &sum, bytes);

@@ -4,12 +4,11 @@
  * the peers (bare echo, launch, graph, CUB) before the resident kernel starts. Prints figures, never judges them; exit
  * status 1 means that a job failed or answered wrong. Bounded by sample counts and a time budget per figure.
  */
-#include <errno.h>
-#include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "measure.h"
+#include "options.h"
 #include "source_id.h"
 #ifdef GM_BED_CUDA
 #include "peers.h"
@@ -19,8 +18,8 @@
 
 struct options {
     const char *backend, *device;
-    size_t samples;
-    uint32_t workers, budget_ms;
+    uint64_t samples, budget_ns;
+    uint32_t workers;
     bool json, peers, plain, life;
 };
 
@@ -28,48 +27,22 @@ static const char usage_text[] =
     "usage: bench_device [--backend cpu|cuda] [--device NAME] [--samples N] [--budget-ms N] [--workers N] [--plain]\n"
     "                    [--no-peers] [--life] [--json]\n";
 
-static bool parse_number(const char *text, size_t low, size_t high, size_t *value)
-{
-    char *end;
-    errno = 0;
-    const unsigned long long v = strtoull(text, &end, 10);
-    *value = (size_t)v;
-    return errno == 0 && end != text && *end == 0 && v >= low && v <= high;
-}
-
 static bool parse(int argc, char **argv, struct options *o)
 {
-    static const struct option options[] = {
-        {"backend", required_argument, NULL, 'b'}, {"device", required_argument, NULL, 'd'},
-        {"samples", required_argument, NULL, 's'}, {"budget-ms", required_argument, NULL, 't'},
-        {"workers", required_argument, NULL, 'w'}, {"plain", no_argument, NULL, 'p'},
-        {"no-peers", no_argument, NULL, 'n'},      {"life", no_argument, NULL, 'l'},
-        {"json", no_argument, NULL, 'j'},          {NULL, 0, NULL, 0},
-    };
-    size_t value = 0;
-    for (int c; (c = getopt_long(argc, argv, "", options, NULL)) != -1;) {
-        if (c == '?' || (c == 's' && !parse_number(optarg, 100, 100000000, &o->samples)) ||
-            (c == 't' && !parse_number(optarg, 1, 60000, &value)) ||
-            (c == 'w' && !parse_number(optarg, 1, GM_SHARES_MAX, &value)))
-            return false;
-        if (c == 'b')
-            o->backend = optarg;
-        else if (c == 'd')
-            o->device = optarg;
-        else if (c == 't')
-            o->budget_ms = (uint32_t)value;
-        else if (c == 'w')
-            o->workers = (uint32_t)value;
-        else if (c == 'p')
-            o->plain = true;
-        else if (c == 'n')
-            o->peers = false;
-        else if (c == 'l')
-            o->life = true, o->peers = false;
-        else if (c == 'j')
-            o->json = true;
-    }
-    return optind == argc;
+    const struct gm_bench_option table[] = {GM_BENCH_STRING("backend", o->backend),
+                                            GM_BENCH_STRING("device", o->device),
+                                            GM_BENCH_COUNT("samples", o->samples, 100, 100000000, 1),
+                                            GM_BENCH_COUNT("budget-ms", o->budget_ns, 1, 60000, 1000000),
+                                            GM_BENCH_COUNT("workers", o->workers, 1, GM_SHARES_MAX, 1),
+                                            GM_BENCH_SWITCH("plain", o->plain),
+                                            GM_BENCH_SWITCH_OFF("no-peers", o->peers),
+                                            GM_BENCH_SWITCH("life", o->life),
+                                            GM_BENCH_SWITCH("json", o->json),
+                                            {0}};
+    if (!gm_bench_parse(argc, argv, table))
+        return false;
+    o->peers = o->peers && !o->life;
+    return true;
 }
 
 static void facts(struct gm_figures *figures, const struct gm_bed *bed)
@@ -102,8 +75,8 @@ static int describe(const struct options *o, const struct gm_backend *backend, c
 #ifdef GM_BED_CUDA
     if (status == GM_OK && o->peers && strcmp(backend->name, "cuda") == 0) {
         struct gm_peers peers = {.samples = o->samples};
-        size_t index = 0;
-        const bool known = strncmp(o->device, "cuda:", 5) == 0 && parse_number(o->device + 5, 0, 1000, &index);
+        uint64_t index = 0;
+        const bool known = strncmp(o->device, "cuda:", 5) == 0 && gm_bench_number(o->device + 5, 0, 1000, &index);
         peers.device = (int)index;
         if (!known || gm_peers_run(&peers, figures) != 0) {
             snprintf(bed->text, sizeof bed->text, "peers: %.140s", known ? peers.text : "need --device cuda:INDEX");
@@ -152,7 +125,7 @@ static int measure_all(const struct options *o, const struct gm_backend *backend
 int main(int argc, char **argv)
 {
     static struct gm_bed bed;
-    struct options o = {.backend = "cpu", .samples = 200000, .budget_ms = 1000, .peers = true};
+    struct options o = {.backend = "cpu", .samples = 200000, .budget_ns = 1000000000u, .peers = true};
     struct gm_figures figures;
     if (!parse(argc, argv, &o)) {
         fputs(usage_text, stderr);
@@ -168,7 +141,7 @@ int main(int argc, char **argv)
     struct gm_device_config config = {.device = o.device, .workers = o.workers, .plain = o.plain,
                                       .workspace_bytes = UINT64_C(1) << 30, .idle_ns = UINT64_MAX};
     struct gm_measure m = {.bed = &bed, .figures = &figures, .count = o.samples,
-                           .budget_ns = (uint64_t)o.budget_ms * 1000000u};
+                           .budget_ns = o.budget_ns};
     if (!gm_samples_make(&m.samples, o.samples + PARK_AFTER_NS / 1000u)) {
         fputs("bench_device: no memory for samples\n", stderr);
         return 1;

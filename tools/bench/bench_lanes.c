@@ -5,7 +5,6 @@
  * Prints figures, never judges them; exit status 1 means that something failed. Bounded by counts and a budget per
  * figure.
  */
-#include <getopt.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -77,86 +76,32 @@ static bool known_part(const char *name)
     return false;
 }
 
-enum flag { PART, DEVICE, DAEMON, DRILL, JSON, HELP, START, SAMPLES, BUDGET, SUM, COPY, ROTATE, IDLE, CYCLES, CYCLES_S,
-            FAULT_CLIENTS, FAULT_JOBS };
-
-static bool take_number(struct gm_lanes *l, enum flag flag, const char *text)
-{
-    unsigned long v = 0;
-    switch (flag) {
-    case START:
-        return gm_bench_number(text, 1, 3600, &v) && (l->start_s = (uint32_t)v, true);
-    case SAMPLES:
-        return gm_bench_number(text, 20, SAMPLES_MOST, &v) && (l->count = v, true);
-    case BUDGET:
-        return gm_bench_number(text, 1, 60000, &v) && (l->budget_ns = (uint64_t)v * 1000000u, true);
-    case SUM:
-        return gm_bench_number(text, 10, 34, &v) && (l->sum_log2 = (uint32_t)v, true);
-    case COPY:
-        return gm_bench_number(text, GM_COPIES_LOG2_MIN, GM_COPIES_LOG2_MAX, &v) && (l->copy_log2 = (uint32_t)v, true);
-    case ROTATE:
-        return gm_bench_number(text, 1, 65536, &v) && (l->rotated_bytes = (uint64_t)v << 20, true);
-    case IDLE:
-        return gm_bench_number(text, 1, 255, &v) && (l->idle = (uint32_t)v, true);
-    case CYCLES:
-        return gm_bench_number(text, 2, 1000000, &v) && (l->cycles = (uint32_t)v, true);
-    case CYCLES_S:
-        return gm_bench_number(text, 1, 3600, &v) && (l->cycles_s = (uint32_t)v, true);
-    case FAULT_CLIENTS:
-        return gm_bench_number(text, 1, GM_LANES_CREW_MAX, &v) && (l->fault_clients = (uint32_t)v, true);
-    default:
-        return gm_bench_number(text, 50, GM_LANE_JOBS, &v) && (l->fault_jobs = (uint32_t)v, true);
-    }
-}
-
-static bool take(struct gm_lanes *l, struct options *o, enum flag flag, const char *text)
-{
-    switch (flag) {
-    case PART:
-        o->part = text;
-        return known_part(text);
-    case DEVICE:
-        l->device = text;
-        return true;
-    case DAEMON:
-        l->daemon = text;
-        return true;
-    case DRILL:
-        l->drill = text;
-        return true;
-    case JSON:
-        return o->json = true;
-    case HELP:
-        return o->help = true;
-    default:
-        return take_number(l, flag, text);
-    }
-}
-
 static bool parse(int argc, char **argv, struct gm_lanes *l, struct options *o)
 {
-    static const struct option options[] = {{"part", required_argument, NULL, PART},
-                                            {"device", required_argument, NULL, DEVICE},
-                                            {"daemon", required_argument, NULL, DAEMON},
-                                            {"drill", required_argument, NULL, DRILL},
-                                            {"start-s", required_argument, NULL, START},
-                                            {"samples", required_argument, NULL, SAMPLES},
-                                            {"budget-ms", required_argument, NULL, BUDGET},
-                                            {"sum-log2", required_argument, NULL, SUM},
-                                            {"copy-log2", required_argument, NULL, COPY},
-                                            {"rotate-mib", required_argument, NULL, ROTATE},
-                                            {"idle", required_argument, NULL, IDLE},
-                                            {"cycles", required_argument, NULL, CYCLES},
-                                            {"cycles-s", required_argument, NULL, CYCLES_S},
-                                            {"fault-clients", required_argument, NULL, FAULT_CLIENTS},
-                                            {"fault-jobs", required_argument, NULL, FAULT_JOBS},
-                                            {"json", no_argument, NULL, JSON},
-                                            {"help", no_argument, NULL, HELP},
-                                            {NULL, 0, NULL, 0}};
-    for (int c; (c = getopt_long(argc, argv, "", options, NULL)) != -1;)
-        if (c == '?' || !take(l, o, (enum flag)c, optarg))
-            return false;
-    return optind == argc;
+    const struct gm_bench_option table[] = {
+        GM_BENCH_STRING("part", o->part),
+        GM_BENCH_STRING("device", l->device),
+        GM_BENCH_STRING("daemon", l->daemon),
+        GM_BENCH_STRING("drill", l->drill),
+        GM_BENCH_COUNT("start-s", l->start_s, 1, 3600, 1),
+        GM_BENCH_COUNT("samples", l->count, 20, SAMPLES_MOST, 1),
+        GM_BENCH_COUNT("budget-ms", l->budget_ns, 1, 60000, 1000000),
+        GM_BENCH_COUNT("sum-log2", l->sum_log2, 10, 34, 1),
+        GM_BENCH_COUNT("copy-log2", l->copy_log2, GM_COPIES_LOG2_MIN, GM_COPIES_LOG2_MAX, 1),
+        GM_BENCH_COUNT("rotate-mib", l->rotated_bytes, 1, 65536, 1u << 20),
+        GM_BENCH_COUNT("idle", l->idle, 1, 255, 1),
+        GM_BENCH_COUNT("cycles", l->cycles, 2, 1000000, 1),
+        GM_BENCH_COUNT("cycles-s", l->cycles_s, 1, 3600, 1),
+        GM_BENCH_COUNT("fault-clients", l->fault_clients, 1, GM_LANES_CREW_MAX, 1),
+        GM_BENCH_COUNT("fault-jobs", l->fault_jobs, 50, GM_LANE_JOBS, 1),
+        GM_BENCH_SWITCH("json", o->json),
+        GM_BENCH_SWITCH("help", o->help),
+        {0}};
+    if (!gm_bench_parse(argc, argv, table))
+        return false;
+    if (o->part && !known_part(o->part))
+        return fprintf(stderr, "bench_lanes: --part: no part %s\n", o->part), false;
+    return true;
 }
 
 /* 256 lanes need more descriptors than a process has by itself; the daemon inherits the limit. */

@@ -4,7 +4,6 @@
  * lies in memory of the device, inputs taken in turn from more memory than a cache holds; then all ops in turn. Prints
  * figures, never judges them; exit status 1 means that something failed. Bounded by a budget per figure.
  */
-#include <getopt.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -33,76 +32,35 @@ static const char usage_text[] =
     "  --json           print JSON\n"
     "  --help           print this\n";
 
-enum flag { DEVICE = 1, OP, TYPES, LOG2, DAEMON, START, SAMPLES, BUDGET, ROTATE, NOT_IN_TURN, JSON, HELP };
-
 struct options {
+    const char *types;
     bool json, help;
 };
 
-static bool take_number(struct gm_ops_bench *b, enum flag flag, const char *text)
-{
-    unsigned long v = 0;
-    switch (flag) {
-    case LOG2:
-        return gm_bench_number(text, 10, 28, &v) && (b->log2_max = (uint32_t)v, true);
-    case START:
-        return gm_bench_number(text, 1, 3600, &v) && (b->lanes.start_s = (uint32_t)v, true);
-    case SAMPLES:
-        return gm_bench_number(text, 20, SAMPLES_MOST, &v) && (b->lanes.count = v, true);
-    case BUDGET:
-        return gm_bench_number(text, 1, 60000, &v) && (b->lanes.budget_ns = (uint64_t)v * 1000000u, true);
-    default:
-        return gm_bench_number(text, 1, 4096, &v) && (b->lanes.rotated_bytes = (uint64_t)v << 20, true);
-    }
-}
-
-static bool take(struct gm_ops_bench *b, struct options *o, enum flag flag, const char *text)
-{
-    switch (flag) {
-    case DEVICE:
-        b->lanes.device = text;
-        return true;
-    case OP:
-        b->op = text;
-        return gm_op_by_name(text, strlen(text)) >= 0 || (fprintf(stderr, "bench_ops: --op: no op %s\n", text), false);
-    case TYPES:
-        b->all_types = strcmp(text, "all") == 0;
-        return b->all_types || strcmp(text, "default") == 0 ||
-               (fprintf(stderr, "bench_ops: --types: %s is neither default nor all\n", text), false);
-    case DAEMON:
-        b->lanes.daemon = text;
-        return true;
-    case NOT_IN_TURN:
-        b->alternate = false;
-        return true;
-    case JSON:
-        return o->json = true;
-    case HELP:
-        return o->help = true;
-    default:
-        return take_number(b, flag, text) || (fprintf(stderr, "bench_ops: %s is out of range\n", text), false);
-    }
-}
-
 static bool parse(int argc, char **argv, struct gm_ops_bench *b, struct options *o)
 {
-    static const struct option options[] = {{"device", required_argument, NULL, DEVICE},
-                                            {"op", required_argument, NULL, OP},
-                                            {"types", required_argument, NULL, TYPES},
-                                            {"log2-max", required_argument, NULL, LOG2},
-                                            {"daemon", required_argument, NULL, DAEMON},
-                                            {"start-s", required_argument, NULL, START},
-                                            {"samples", required_argument, NULL, SAMPLES},
-                                            {"budget-ms", required_argument, NULL, BUDGET},
-                                            {"rotate-mib", required_argument, NULL, ROTATE},
-                                            {"not-in-turn", no_argument, NULL, NOT_IN_TURN},
-                                            {"json", no_argument, NULL, JSON},
-                                            {"help", no_argument, NULL, HELP},
-                                            {NULL, 0, NULL, 0}};
-    for (int c; (c = getopt_long(argc, argv, "", options, NULL)) != -1;)
-        if (c == '?' || !take(b, o, (enum flag)c, optarg))
-            return false;
-    return optind == argc;
+    struct gm_lanes *l = &b->lanes;
+    const struct gm_bench_option table[] = {GM_BENCH_STRING("device", l->device),
+                                            GM_BENCH_STRING("op", b->op),
+                                            GM_BENCH_STRING("types", o->types),
+                                            GM_BENCH_COUNT("log2-max", b->log2_max, 10, 28, 1),
+                                            GM_BENCH_STRING("daemon", l->daemon),
+                                            GM_BENCH_COUNT("start-s", l->start_s, 1, 3600, 1),
+                                            GM_BENCH_COUNT("samples", l->count, 20, SAMPLES_MOST, 1),
+                                            GM_BENCH_COUNT("budget-ms", l->budget_ns, 1, 60000, 1000000),
+                                            GM_BENCH_COUNT("rotate-mib", l->rotated_bytes, 1, 4096, 1u << 20),
+                                            GM_BENCH_SWITCH_OFF("not-in-turn", b->alternate),
+                                            GM_BENCH_SWITCH("json", o->json),
+                                            GM_BENCH_SWITCH("help", o->help),
+                                            {0}};
+    if (!gm_bench_parse(argc, argv, table))
+        return false;
+    if (b->op && gm_op_by_name(b->op, strlen(b->op)) < 0)
+        return fprintf(stderr, "bench_ops: --op: no op %s\n", b->op), false;
+    b->all_types = strcmp(o->types, "all") == 0;
+    if (!b->all_types && strcmp(o->types, "default") != 0)
+        return fprintf(stderr, "bench_ops: --types: %s is neither default nor all\n", o->types), false;
+    return true;
 }
 
 static void facts(const struct gm_ops_bench *b)
@@ -138,7 +96,7 @@ int main(int argc, char **argv)
     static char daemon_path[PATH_MAX];
     static struct gm_ops_bench b;
     struct gm_figures figures;
-    struct options o = {0};
+    struct options o = {.types = "default"};
     b.alternate = true;
     b.lanes =
         (struct gm_lanes){.figures = &figures, .device = "cpu", .count = 20000, .budget_ns = 30000000u, .start_s = 60};

@@ -5,7 +5,6 @@
  * be on the GPU meanwhile. With --free-memory it measures nothing, and answers every line of its input with the free
  * bytes of the GPU. Exit status 1 means that something failed.
  */
-#include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -19,7 +18,8 @@
 
 struct options {
     const char *device, *client;
-    unsigned long samples, budget_ms, sum_log2, copy_log2, ops_log2, rotate_mib;
+    uint64_t samples, budget_ns, rotated_bytes;
+    uint32_t sum_log2, copy_log2, ops_log2;
     bool json, free_memory, ops;
 };
 
@@ -34,34 +34,20 @@ static const char usage_text[] =
 
 static bool parse(int argc, char **argv, struct options *o)
 {
-    static const struct option options[] = {
-        {"device", required_argument, NULL, 'd'},    {"client", required_argument, NULL, 'c'},
-        {"samples", required_argument, NULL, 's'},   {"budget-ms", required_argument, NULL, 't'},
-        {"sum-log2", required_argument, NULL, 'l'},  {"rotate-mib", required_argument, NULL, 'r'},
-        {"copy-log2", required_argument, NULL, 'p'}, {"json", no_argument, NULL, 'j'},
-        {"free-memory", no_argument, NULL, 'f'},     {"ops", no_argument, NULL, 'o'},
-        {"log2-max", required_argument, NULL, 'm'},  {NULL, 0, NULL, 0},
-    };
-    for (int c; (c = getopt_long(argc, argv, "", options, NULL)) != -1;) {
-        if (c == '?' || (c == 's' && !gm_bench_number(optarg, 20, 4000000, &o->samples)) ||
-            (c == 't' && !gm_bench_number(optarg, 1, 60000, &o->budget_ms)) ||
-            (c == 'l' && !gm_bench_number(optarg, 10, 30, &o->sum_log2)) ||
-            (c == 'p' && !gm_bench_number(optarg, GM_COPIES_LOG2_MIN, GM_COPIES_LOG2_MAX, &o->copy_log2)) ||
-            (c == 'm' && !gm_bench_number(optarg, 10, 28, &o->ops_log2)) ||
-            (c == 'r' && !gm_bench_number(optarg, 1, 65536, &o->rotate_mib)))
-            return false;
-        if (c == 'd')
-            o->device = optarg;
-        else if (c == 'c')
-            o->client = optarg;
-        else if (c == 'j')
-            o->json = true;
-        else if (c == 'f')
-            o->free_memory = true;
-        else if (c == 'o')
-            o->ops = true;
-    }
-    return optind == argc;
+    const struct gm_bench_option table[] = {
+        GM_BENCH_STRING("device", o->device),
+        GM_BENCH_STRING("client", o->client),
+        GM_BENCH_COUNT("samples", o->samples, 20, 4000000, 1),
+        GM_BENCH_COUNT("budget-ms", o->budget_ns, 1, 60000, 1000000),
+        GM_BENCH_COUNT("sum-log2", o->sum_log2, 10, 30, 1),
+        GM_BENCH_COUNT("rotate-mib", o->rotated_bytes, 1, 65536, 1u << 20),
+        GM_BENCH_COUNT("copy-log2", o->copy_log2, GM_COPIES_LOG2_MIN, GM_COPIES_LOG2_MAX, 1),
+        GM_BENCH_COUNT("log2-max", o->ops_log2, 10, 28, 1),
+        GM_BENCH_SWITCH("free-memory", o->free_memory),
+        GM_BENCH_SWITCH("ops", o->ops),
+        GM_BENCH_SWITCH("json", o->json),
+        {0}};
+    return gm_bench_parse(argc, argv, table);
 }
 
 static int tell_free_memory(int device)
@@ -83,10 +69,9 @@ static int peers_of_lanes(struct gm_peers *peers, struct gm_figures *figures, co
     if (status == 0)
         status = gm_peers_echo_process(peers, figures, o->client);
     if (status == 0)
-        status = gm_peers_sums(peers, figures, (unsigned)o->sum_log2, (uint64_t)o->rotate_mib << 20,
-                               (uint64_t)o->budget_ms * 1000000u);
+        status = gm_peers_sums(peers, figures, o->sum_log2, o->rotated_bytes, o->budget_ns);
     if (status == 0)
-        status = gm_peers_copies(peers, figures, (unsigned)o->copy_log2, (uint64_t)o->budget_ms * 1000000u / 2u);
+        status = gm_peers_copies(peers, figures, o->copy_log2, o->budget_ns / 2u);
     return status;
 }
 
@@ -96,11 +81,11 @@ int main(int argc, char **argv)
     struct options o = {.device = "cuda:0",
                         .samples = 200000,
                         .sum_log2 = 30,
-                        .rotate_mib = 256,
+                        .rotated_bytes = UINT64_C(256) << 20,
                         .copy_log2 = GM_COPIES_LOG2_MAX,
                         .ops_log2 = 28};
     struct gm_figures figures;
-    unsigned long index = 0;
+    uint64_t index = 0;
     char text[160];
     if (!parse(argc, argv, &o) || strncmp(o.device, "cuda:", 5) != 0 ||
         !gm_bench_number(o.device + 5, 0, 1000, &index)) {
@@ -112,14 +97,13 @@ int main(int argc, char **argv)
     setenv("CUDA_MODULE_LOADING", "EAGER", 1); /* before the first CUDA call: no sample loads a kernel */
     if (o.free_memory)
         return tell_free_memory(peers.device);
-    o.budget_ms = o.budget_ms != 0 ? o.budget_ms : o.ops ? 30 : 500; /* there are many ops */
+    o.budget_ns = o.budget_ns != 0 ? o.budget_ns : o.ops ? 30000000u : 500000000u; /* there are many ops */
     o.client = o.client ? o.client : gm_bench_beside("bench_lanes", client);
     gm_figures_begin(&figures, stdout, o.json, "bench_peers");
     gm_peers_driver(text, sizeof text);
     gm_figures_fact(&figures, "driver", text);
     gm_figures_fact(&figures, "source_id", GM_SOURCE_ID);
-    const int status = o.ops ? gm_peers_ops(&peers, &figures, (unsigned)o.ops_log2, (uint64_t)o.rotate_mib << 20,
-                                            (uint64_t)o.budget_ms * 1000000u)
+    const int status = o.ops ? gm_peers_ops(&peers, &figures, o.ops_log2, o.rotated_bytes, o.budget_ns)
                              : peers_of_lanes(&peers, &figures, &o);
     if (status != 0)
         fprintf(stderr, "bench_peers: %s\n", peers.text);

@@ -4,8 +4,6 @@
  * requests of one and of four client processes, and the cost of doing nothing. Prints figures, never judges them; exit
  * status 1 means that something failed. Bounded by sample counts and a time budget per figure.
  */
-#include <getopt.h>
-
 #include "options.h"
 #include "socket.h"
 #include "source_id.h"
@@ -16,34 +14,15 @@ static const char usage_text[] =
 
 static bool parse(int argc, char **argv, struct gm_socket_bench *bench, bool *json)
 {
-    static const struct option options[] = {
-        {"device", required_argument, NULL, 'd'},  {"daemon", required_argument, NULL, 'g'},
-        {"redis", required_argument, NULL, 'r'},   {"samples", required_argument, NULL, 's'},
-        {"budget-ms", required_argument, NULL, 't'}, {"idle-s", required_argument, NULL, 'i'},
-        {"json", no_argument, NULL, 'j'},          {NULL, 0, NULL, 0},
-    };
-    unsigned long value = 0;
-    for (int c; (c = getopt_long(argc, argv, "", options, NULL)) != -1;) {
-        if (c == '?' || (c == 's' && !gm_bench_number(optarg, 100, 100000000, &value)) ||
-            (c == 't' && !gm_bench_number(optarg, 1, 60000, &value)) ||
-            (c == 'i' && !gm_bench_number(optarg, 1, 600, &value)))
-            return false;
-        if (c == 'd')
-            bench->device = optarg;
-        else if (c == 'g')
-            bench->daemon = optarg;
-        else if (c == 'r')
-            bench->redis = optarg;
-        else if (c == 's')
-            bench->count = value;
-        else if (c == 't')
-            bench->budget_ns = (uint64_t)value * 1000000u;
-        else if (c == 'i')
-            bench->idle_s = (uint32_t)value;
-        else
-            *json = true;
-    }
-    return optind == argc;
+    const struct gm_bench_option table[] = {GM_BENCH_STRING("device", bench->device),
+                                            GM_BENCH_STRING("daemon", bench->daemon),
+                                            GM_BENCH_STRING("redis", bench->redis),
+                                            GM_BENCH_COUNT("samples", bench->count, 100, 100000000, 1),
+                                            GM_BENCH_COUNT("budget-ms", bench->budget_ns, 1, 60000, 1000000),
+                                            GM_BENCH_COUNT("idle-s", bench->idle_s, 1, 600, 1),
+                                            GM_BENCH_SWITCH("json", *json),
+                                            {0}};
+    return gm_bench_parse(argc, argv, table);
 }
 
 int main(int argc, char **argv)
