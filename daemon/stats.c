@@ -128,6 +128,7 @@ static void gm_put_scope(struct gm_wire_out *out, enum gm_stats_scope scope, con
     L("arena_bytes_all", d->config.memory)                                                                             \
     L("elements", GM_ELEMENTS_MAX)                                                                                     \
     L("histogram_bins", GM_HIST_BINS_MAX)                                                                              \
+    L("histogram_edges_bins", GM_HIST_EDGES_MAX)                                                                       \
     L("inline_bytes", GM_INLINE_BYTES_MAX)                                                                             \
     L("staging_bytes_per_session", GM_STAGING_PER_SESSION)                                                             \
     L("frame_bytes", GM_FRAME_BYTES_MAX)                                                                               \

@@ -27,7 +27,9 @@
     C(HI, EINVAL, "hi", "must be finite", 0)                                                                \
     C(ORDER, EINVAL, "hi", "must be more than lo", 0)                                                       \
     C(RANGE, EINVAL, "hi", "- lo must be finite", 0)                                                        \
-    C(BINS_Y, ESIZE, "bins_y", "and its product with bins must be 1 to", GM_HIST_BINS_MAX)   \
+    C(EDGES, ESIZE, "bins", "between edges must be at most", GM_HIST_EDGES_MAX)                            \
+    C(BINS_Y, ESIZE, "bins_y", "must be 1 to", gm_arg_count_most(GM_AT_COUNT2))                             \
+    C(BINS_XY, ESIZE, "bins_y", "times bins must be at most", GM_HIST_BINS_MAX)                             \
     C(LO_Y, EINVAL, "lo_y", "must be finite", 0)                                                            \
     C(HI_Y, EINVAL, "hi_y", "must be finite", 0)                                                            \
     C(ORDER_Y, EINVAL, "hi_y", "must be more than lo_y", 0)                                                 \
@@ -123,15 +125,20 @@ GM_HD_LARGE enum gm_complaint gm_args_bins(const struct gm_op_row *row, const st
 {
     if (a->count == 0 || a->count > GM_HIST_BINS_MAX)
         return GM_COMPLAINT_BINS;
+    if (row->shape == GM_SHAPE_EDGES && a->count > GM_HIST_EDGES_MAX)
+        return GM_COMPLAINT_EDGES;
     if (gm_args_takes(row, GM_A_channels)) {
         if (a->count2 == 0 || a->count2 > GM_CHANNELS_MAX)
             return GM_COMPLAINT_CHANNELS;
         if (a->count * a->count2 > GM_HIST_BINS_MAX)
             return GM_COMPLAINT_CELLS;
     }
-    if (gm_args_takes(row, GM_A_bins_y) &&
-        (a->count2 == 0 || a->count2 > GM_HIST_BINS_MAX || (uint64_t)a->count * a->count2 > GM_HIST_BINS_MAX))
-        return GM_COMPLAINT_BINS_Y;
+    if (gm_args_takes(row, GM_A_bins_y)) {
+        if (a->count2 == 0 || a->count2 > gm_arg_count_most(GM_AT_COUNT2))
+            return GM_COMPLAINT_BINS_Y;
+        if ((uint64_t)a->count * a->count2 > GM_HIST_BINS_MAX)
+            return GM_COMPLAINT_BINS_XY;
+    }
     if (gm_args_takes(row, GM_A_lo)) {
         const int wrong = gm_args_range(gm_f64_of(a->value[0]), gm_f64_of(a->value[1]));
         if (wrong >= 0)

@@ -37,6 +37,7 @@ GM_HD void gm_store_relaxed_u32(uint32_t *p, uint32_t v) { __atomic_store_n(p, v
 GM_HD void gm_store_relaxed_u64(uint64_t *p, uint64_t v) { __atomic_store_n(p, v, __ATOMIC_RELAXED); }
 GM_HD void gm_store_release_u32(uint32_t *p, uint32_t v) { __atomic_store_n(p, v, __ATOMIC_RELEASE); }
 GM_HD void gm_store_release_u64(uint64_t *p, uint64_t v) { __atomic_store_n(p, v, __ATOMIC_RELEASE); }
+GM_HD uint32_t gm_fetch_add_relaxed_u32(uint32_t *p, uint32_t v) { return __atomic_fetch_add(p, v, __ATOMIC_RELAXED); }
 GM_HD uint64_t gm_fetch_add_relaxed_u64(uint64_t *p, uint64_t v) { return __atomic_fetch_add(p, v, __ATOMIC_RELAXED); }
 GM_HD uint64_t gm_fetch_add_acq_rel_u64(uint64_t *p, uint64_t v) { return __atomic_fetch_add(p, v, __ATOMIC_ACQ_REL); }
 /* The word becomes v unless it is more. Each round somebody else has raised it. */

@@ -54,7 +54,8 @@
 #define GM_ELEMENTS_MAX    (UINT64_C(1) << 40)
 #define GM_BUFFERS_MAX     3u /* buffers of one job */
 #define GM_OUTPUTS_MAX     2u /* of these, outputs */
-#define GM_HIST_BINS_MAX   65536u /* bins of all channels, or of both dimensions, together */
+#define GM_HIST_BINS_MAX   (1u << 24) /* bins of all channels, or of both dimensions, together */
+#define GM_HIST_EDGES_MAX  65536u /* bins between edges of the client's own */
 #define GM_CHANNELS_MAX    4u
 #define GM_ARENAS_PER_SESSION_MAX 256u
 #define GM_ARENA_ALIGN     4096u
@@ -117,7 +118,7 @@ static_assert(GM_ENTRIES_MAX + GM_SHARES_MAX <= GM_TICKETS, "entries full of nar
 static_assert(GM_ENTRIES_MAX <= 4096 && GM_SHARES_MAX <= 4096, "a ticket slot has 12 bits for each");
 static_assert(GM_CPU_WORKERS_MAX <= GM_SHARES_MAX, "every worker can have a share");
 static_assert(GM_POLL_MAX <= 32, "one descriptor slot per SIMT lane");
-static_assert(GM_HIST_BINS_MAX * 8u <= GM_INLINE_BYTES_MAX, "the largest histogram fits a reply");
+static_assert(GM_HIST_EDGES_MAX <= GM_HIST_BINS_MAX, "edges are bins");
 static_assert(GM_STAGING_BYTES >= 4u * GM_INLINE_BYTES_MAX, "several jobs with most inline data are staged at once");
 static_assert(GM_INFLIGHT_PER_SESSION_MAX <= GM_LANE0_SLOTS, "one session cannot need more than the lane");
 static_assert(GM_STATS_BYTES_MAX + 4096u <= GM_FRAME_BYTES_MAX, "a stats reply is one frame");

@@ -53,7 +53,9 @@ enum gm_arg_place {
     GM_AT_EXCLUSIVE
 };
 #define GM_ARG_VALUES    4u
-#define GM_ARG_COUNT_MAX ((1u << 24) - 1u) /* so that either place of a count will do */
+
+/* The largest number that a place of a count holds. */
+GM_HD uint32_t gm_arg_count_most(uint32_t place) { return place == GM_AT_COUNT2 ? (1u << 24) - 1u : UINT32_MAX; }
 
 /* What an argument is, by its name. */
 enum gm_arg_type {

@@ -191,7 +191,8 @@ static int decode_arg(const struct gm_map *map, uint32_t arg, const struct gm_op
     else if (type == GM_ARG_ELEMENT || type == GM_ARG_F64)
         rc = decode_number(map, key, type == GM_ARG_ELEMENT, args->dtype, &number, problem);
     else
-        rc = decode_count(map, key, type == GM_ARG_COUNT ? GM_ARG_COUNT_MAX : GM_ELEMENTS_MAX, &number, problem);
+        rc = decode_count(map, key, type == GM_ARG_COUNT ? gm_arg_count_most(place) : GM_ELEMENTS_MAX, &number,
+                          problem);
     if (place == GM_AT_COUNT)
         args->count = (uint32_t)number;
     else if (place == GM_AT_COUNT2)

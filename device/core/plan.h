@@ -13,6 +13,9 @@
 #define GM_PARTIAL_BYTES    16u  /* of a tile of a reduction: 128-bit sum, or a value and a count */
 #define GM_SEGMENT_BYTES    32u  /* of a tile of a segmented reduction: of the segments that it shares with others */
 #define GM_HIST_PRIVATE_MAX (UINT64_C(64) << 20) /* bytes of private histograms of one job */
+#define GM_HIST_ROW_BINS    32768u /* up to so many bins each share has a row; on a GPU it fits shared memory */
+#define GM_HIST_SLICE_BINS  8192u  /* so many bins are worth a share, whatever n is */
+#define GM_HIST_SORTED_MIN  (UINT64_C(1) << 22) /* elements from which on sorting them by bins is faster */
 #define GM_SINGLE_TILES     32u  /* from so many tiles on a scan may go through its input once (prefix.cuh) */
 #define GM_RADIX_BITS       8u
 #define GM_RADIX            (1u << GM_RADIX_BITS)
@@ -70,6 +73,72 @@ GM_HD uint64_t gm_edges_offset(const struct gm_job *job, uint32_t share)
     return (uint64_t)job->shares * job->bins * 8u + share * gm_edges_bytes(job);
 }
 
+/* More bins than GM_HIST_ROW_BINS: one row for all shares, in words that hold what can be counted. Phases: clear it,
+ * count into it, store the output. Sorted: clear it and count the elements' digits, which are the high bits of their
+ * bins; move the bins to their digits' places; count what lies there, part by part; store the output. Workspace: of
+ * each digit where it begins, the next free place, where it ends; GM_RADIX words of each share; the row; the bins. */
+#define GM_HIST_DIRECT_PHASES 3u
+#define GM_HIST_SORTED_PHASES 4u
+GM_HD bool gm_hist_many(const struct gm_job *job) { return job->phases != 1u; }
+GM_HD bool gm_hist_sorted(const struct gm_job *job) { return job->phases == GM_HIST_SORTED_PHASES; }
+GM_HD uint32_t gm_hist_word(const struct gm_job *job) { return job->n <= UINT32_MAX / GM_CHANNELS_MAX ? 4u : 8u; }
+GM_HD uint32_t gm_hist_shift(uint32_t bins) { return bins <= GM_RADIX << 15 ? 15u : 16u; }
+static_assert(GM_HIST_BINS_MAX <= GM_RADIX << 16, "a digit for every bin");
+GM_HD uint64_t gm_hist_share_offset(uint32_t share) { return (3u + (uint64_t)share) * GM_RADIX * 8u; }
+GM_HD uint64_t gm_hist_row_offset(const struct gm_job *job) { return gm_hist_share_offset(job->shares); }
+GM_HD uint64_t gm_hist_bins_offset(const struct gm_job *job)
+{
+    return gm_hist_row_offset(job) + (((uint64_t)job->bins * gm_hist_word(job) + 255u) & ~UINT64_C(255));
+}
+
+/* A share's part of the row: first bin, and the end. */
+GM_HD uint32_t gm_hist_slice(const struct gm_job *job, uint32_t share, uint32_t *end)
+{
+    const uint32_t part = (job->bins + job->shares - 1u) / job->shares;
+    const uint64_t first = (uint64_t)part * share, last = first + part;
+    *end = last < job->bins ? (uint32_t)last : job->bins;
+    return first < job->bins ? (uint32_t)first : job->bins;
+}
+
+/* Workspace, of either kind. */
+GM_HD uint64_t gm_plan_hist_many(struct gm_job *job, uint32_t most, bool sorted)
+{
+    if (sorted) {
+        job->tile_elements = gm_plan_chunk(job->n, job->tile_elements / GM_SORT_GRANULES, most);
+        job->tiles = gm_ceil_div(job->n, job->tile_elements);
+    }
+    const uint64_t slices = gm_ceil_div(job->bins, GM_HIST_SLICE_BINS);
+    const uint64_t shares = job->tiles > slices ? job->tiles : slices;
+    job->shares = shares < most ? (uint32_t)shares : most;
+    job->phases = sorted ? GM_HIST_SORTED_PHASES : GM_HIST_DIRECT_PHASES;
+    return gm_hist_bins_offset(job) + (sorted ? job->n * 4u : 0);
+}
+
+/* Whether a histogram of many bins can be sorted. Bytes have few different bins, and pixels are counted by channel. */
+GM_HD bool gm_plan_hist_sortable(const struct gm_job *job, const struct gm_op_row *row)
+{
+    return row->shape != GM_SHAPE_CHANNELS && gm_dtype_bytes(job->dtype) != 1u && job->n != 0;
+}
+
+GM_HD uint64_t gm_plan_histogram(struct gm_job *job, const struct gm_op_row *row, uint32_t most, uint64_t pool)
+{
+    if (row->shape != GM_SHAPE_EDGES && job->bins > GM_HIST_ROW_BINS) {
+        const uint64_t elements = job->tile_elements, tiles = job->tiles;
+        if (gm_plan_hist_sortable(job, row) && job->n >= GM_HIST_SORTED_MIN && job->n >= job->bins) {
+            const uint64_t workspace = gm_plan_hist_many(job, most, true);
+            if (workspace <= pool)
+                return workspace;
+            job->tile_elements = elements, job->tiles = tiles;
+        }
+        return gm_plan_hist_many(job, most, false);
+    }
+    const uint64_t edges = row->shape == GM_SHAPE_EDGES ? gm_edges_bytes(job) : 0;
+    const uint64_t one = (uint64_t)job->bins * 8u + edges, fit = GM_HIST_PRIVATE_MAX / one;
+    if (job->shares > fit)
+        job->shares = fit ? (uint32_t)fit : 1u;
+    return job->shares * one;
+}
+
 /* Workspace of a segmented reduction: what tiles leave, then where each begins, and the end. */
 GM_HD uint64_t gm_segment_splits_offset(uint64_t tiles) { return tiles * GM_SEGMENT_BYTES; }
 
@@ -86,9 +155,10 @@ GM_HD uint64_t gm_plan_segmented(struct gm_job *job)
     return gm_segment_splits_offset(job->tiles) + (job->tiles + 1u) * 8u;
 }
 
-/* Fills phases, shares, tiles and tile_elements; the phases of every work shape have the same cut. */
+/* Fills phases, shares, tiles and tile_elements; the phases of every work shape have the same cut. pool: bytes of
+ * workspace that there are. */
 GM_HD struct gm_plan gm_plan_job(struct gm_job *job, const struct gm_op_row *row, uint32_t workers,
-                                 uint32_t host_shares)
+                                 uint32_t host_shares, uint64_t pool)
 {
     struct gm_plan plan = {0, 1};
     const uint32_t most = (job->marks & GM_MARK_HOST) && host_shares < workers ? host_shares : workers;
@@ -110,11 +180,7 @@ GM_HD struct gm_plan gm_plan_job(struct gm_job *job, const struct gm_op_row *row
     if (row->work == GM_WORK_REDUCE) {
         plan.workspace = job->tiles * GM_PARTIAL_BYTES;
     } else if (row->work == GM_WORK_HISTOGRAM) {
-        const uint64_t edges = row->shape == GM_SHAPE_EDGES ? gm_edges_bytes(job) : 0;
-        const uint64_t one = (uint64_t)job->bins * 8u + edges, fit = GM_HIST_PRIVATE_MAX / one;
-        if (job->shares > fit)
-            job->shares = fit ? (uint32_t)fit : 1u;
-        plan.workspace = job->shares * one;
+        plan.workspace = gm_plan_histogram(job, row, most, pool);
     } else if (row->work == GM_WORK_SCAN && job->tiles > 1) {
         job->phases = 2;
         plan.workspace = (job->tiles + 1u) * GM_PARTIAL_BYTES; /* and the next tile of a single pass */

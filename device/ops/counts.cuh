@@ -54,9 +54,11 @@ struct gm_counts_shared {
         /* An odd stride: equal counters of different copies lie in different banks. */
         copies = room / 4u / stride;
         copies = copies < GM_BLOCK_WARPS ? copies : GM_BLOCK_WARPS;
-        copy = all + threadIdx.x / 32u % (copies ? copies : 1u) * stride;
+        if (copies <= 1u)
+            copies = 1u, stride = cells;
+        copy = all + threadIdx.x / 32u % copies * stride;
     }
-    static __device__ __forceinline__ bool fits(uint32_t cells, uint32_t room) { return (cells | 1u) * 4u <= room; }
+    static __device__ __forceinline__ bool fits(uint32_t cells, uint32_t room) { return cells * 4u <= room; }
 
     __device__ __forceinline__ void clear()
     {
@@ -106,7 +108,7 @@ struct gm_counts_shared {
     }
 };
 
-/* The row itself, where the counters are too many for shared memory. */
+/* The row itself, where counters and edges are too many for shared memory. */
 struct gm_counts_global {
     static constexpr bool joins = GM_COUNTS_JOIN;
     unsigned long long *row;

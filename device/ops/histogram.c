@@ -1,9 +1,58 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * histogram: each share counts into its own row of the workspace, finish adds the rows into out. One thread a share.
+ * histogram: each share counts into its own row of the workspace, finish adds the rows into out; many bins have one row
+ * for all (counts_many.h). One thread a share.
  * A value is loaded once, into a register, and its bin is compared with the number of bins before it is used.
  */
-#include "counts.h"
+#include "counts_many.h"
+
+/* ---- many bins ---- */
+
+struct source {
+    struct gm_bins bins;
+    const void *in;
+    uint32_t dtype;
+};
+
+GM_MANY_INLINE uint32_t cell_8(const void *context, uint64_t first, uint64_t k)
+{
+    const struct source *s = context;
+    return gm_bin_index(&s->bins, (double)((const uint8_t *)s->in)[first + k]);
+}
+
+GM_MANY_INLINE uint32_t cell_32(const void *context, uint64_t first, uint64_t k)
+{
+    const struct source *s = context;
+    const uint32_t bits = gm_load_relaxed_u32((const uint32_t *)s->in + first + k);
+    return gm_bin_index(&s->bins, gm_counts_number_32(s->dtype, bits));
+}
+
+GM_MANY_INLINE uint32_t cell_64(const void *context, uint64_t first, uint64_t k)
+{
+    const struct source *s = context;
+    const uint64_t bits = gm_load_relaxed_u64((const uint64_t *)s->in + first + k);
+    return gm_bin_index(&s->bins, gm_counts_number_64(s->dtype, bits));
+}
+
+static void share_many(struct gm_run *run)
+{
+    const struct gm_job *job = run->job;
+    const struct source s = {gm_bins_make(gm_counts_f64(job->value[0]), gm_counts_f64(job->value[1]), job->bins),
+                             gm_run_buffer(run, 0), job->dtype};
+    switch (gm_dtype_bytes(job->dtype)) {
+    case 1:
+        gm_many_share(run, cell_8, &s, 1, 1);
+        break;
+    case 4:
+        gm_many_share(run, cell_32, &s, 1, 1);
+        break;
+    case 8:
+        gm_many_share(run, cell_64, &s, 1, 1);
+        break;
+    }
+}
+
+/* ---- a row for each share ---- */
 
 struct counter {
     struct gm_bins bins;
@@ -52,7 +101,7 @@ static void share_of_bytes(struct gm_run *run, const struct counter *c)
     bytes_into_row(c, &b);
 }
 
-void gm_op_histogram_share(struct gm_run *run)
+static void share_few(struct gm_run *run)
 {
     const struct gm_job *job = run->job;
     const struct counter c = {gm_bins_make(gm_counts_f64(job->value[0]), gm_counts_f64(job->value[1]), job->bins),
@@ -72,7 +121,18 @@ void gm_op_histogram_share(struct gm_run *run)
     }
 }
 
+void gm_op_histogram_share(struct gm_run *run)
+{
+    if (gm_hist_many(run->job))
+        share_many(run);
+    else
+        share_few(run);
+}
+
 void gm_op_histogram_finish(struct gm_run *run)
 {
-    gm_counts_finish(run, 1);
+    if (gm_hist_many(run->job))
+        gm_many_finish(run);
+    else
+        gm_counts_finish(run, 1);
 }

@@ -4,13 +4,14 @@
  * by side: by 16 bytes where both have the same place in 16 bytes, else by elements. What bytes fall into is looked up
  * in shared memory. Each value is read once, into a register.
  */
-#include "ops/counts.cuh"
+#include "ops/counts_many.cuh"
 
 namespace
 {
 
 /* Bins of the 256 values of a byte, on either axis: in front of the counters. */
 #define LOOK_UP_BYTES 2048u
+static_assert(GM_HIST_ROW_BINS * 4u + LOOK_UP_BYTES <= GM_BLOCK_SCRATCH, "and so many counters");
 
 template <typename W> struct pair {
     typedef typename gm_counts_word<W>::type Word;
@@ -142,21 +143,42 @@ template <typename W> __device__ __noinline__ void share_shared(struct gm_run *r
     share_pairs<W>(run, counts, rule);
 }
 
-template <typename W> __device__ __noinline__ void share_global(struct gm_run *run)
+template <typename W> struct source {
+    struct gm_bins x, y;
+    const W *in_x, *in_y;
+    uint32_t dtype;
+
+    __device__ __forceinline__ explicit source(const struct gm_run *run)
+        : in_x(gm_run_buffer<const W>(run, 0)), in_y(gm_run_buffer<const W>(run, 1)), dtype(run->job->dtype)
+    {
+        const uint32_t bins_y = gm_run_count2(run);
+        x = gm_counts_bins(run->job->value[0], run->job->value[1], run->job->bins / bins_y);
+        y = gm_counts_bins(gm_run_value2(run), gm_run_value3(run), bins_y);
+    }
+    __device__ __forceinline__ uint32_t cell(uint64_t first, uint32_t k) const
+    {
+        const uint32_t bin_x = gm_bin_index(&x, gm_counts_number(gm_counts_load(in_x + first + k), dtype));
+        const uint32_t bin_y = gm_bin_index(&y, gm_counts_number(gm_counts_load(in_y + first + k), dtype));
+        return bin_x <= x.last && bin_y <= y.last ? bin_x * (y.last + 1u) + bin_y : GM_BIN_NONE;
+    }
+};
+
+template <typename W> __device__ __forceinline__ void share_many(struct gm_run *run)
 {
-    const pair<W> rule(run);
-    gm_counts_global counts(run);
-    share_pairs<W>(run, counts, rule);
+    if constexpr (sizeof(W) == 1)
+        gm_many_share<source<W>>(run, 1u, 2);
+    else
+        gm_many_share_sorted<source<W>>(run, 2);
 }
 
 template <typename W> __device__ __forceinline__ void share_of(struct gm_run *run)
 {
-    if (sizeof(W) != 1 && run->job->bins <= GM_COUNTS_FEW)
+    if (gm_hist_many(run->job))
+        share_many<W>(run);
+    else if (sizeof(W) != 1 && run->job->bins <= GM_COUNTS_FEW)
         share_few<W>(run);
-    else if (gm_counts_shared::fits(run->job->bins, GM_BLOCK_SCRATCH - LOOK_UP_BYTES))
-        share_shared<W>(run);
     else
-        share_global<W>(run);
+        share_shared<W>(run);
 }
 
 } // namespace
@@ -178,5 +200,8 @@ __device__ void gm_op_histogram_2d_share(struct gm_run *run)
 
 __device__ void gm_op_histogram_2d_finish(struct gm_run *run)
 {
-    gm_counts_finish(run, 2);
+    if (gm_hist_many(run->job))
+        gm_many_finish(run);
+    else
+        gm_counts_finish(run, 2);
 }

@@ -4,7 +4,62 @@
  * counted in pixels. One thread a share. A value is loaded once, into a register, and its bin is compared with the
  * number of bins before it is used; its channel follows from its place.
  */
-#include "counts.h"
+#include "counts_many.h"
+
+/* ---- many bins ---- */
+
+struct source {
+    struct gm_bins bins; /* of one channel */
+    const void *in;
+    uint32_t dtype, channels;
+};
+
+static inline uint32_t cell_of(const struct source *s, uint64_t k, double x)
+{
+    const uint32_t bin = gm_bin_index(&s->bins, x);
+    return bin <= s->bins.last ? (uint32_t)(k % s->channels) * (s->bins.last + 1u) + bin : GM_BIN_NONE;
+}
+
+/* first: of a pixel. */
+GM_MANY_INLINE uint32_t cell_8(const void *context, uint64_t first, uint64_t k)
+{
+    const struct source *s = context;
+    return cell_of(s, k, (double)((const uint8_t *)s->in)[first + k]);
+}
+
+GM_MANY_INLINE uint32_t cell_32(const void *context, uint64_t first, uint64_t k)
+{
+    const struct source *s = context;
+    return cell_of(s, k, gm_counts_number_32(s->dtype, gm_load_relaxed_u32((const uint32_t *)s->in + first + k)));
+}
+
+GM_MANY_INLINE uint32_t cell_64(const void *context, uint64_t first, uint64_t k)
+{
+    const struct source *s = context;
+    return cell_of(s, k, gm_counts_number_64(s->dtype, gm_load_relaxed_u64((const uint64_t *)s->in + first + k)));
+}
+
+static void share_many(struct gm_run *run)
+{
+    const struct gm_job *job = run->job;
+    const uint32_t channels = gm_run_count2(run);
+    const struct source s = {
+        gm_bins_make(gm_counts_f64(job->value[0]), gm_counts_f64(job->value[1]), job->bins / channels),
+        gm_run_buffer(run, 0), job->dtype, channels};
+    switch (gm_dtype_bytes(job->dtype)) {
+    case 1:
+        gm_many_share(run, cell_8, &s, channels, 1);
+        break;
+    case 4:
+        gm_many_share(run, cell_32, &s, channels, 1);
+        break;
+    case 8:
+        gm_many_share(run, cell_64, &s, channels, 1);
+        break;
+    }
+}
+
+/* ---- a row for each share ---- */
 
 struct counter {
     struct gm_bins bins;
@@ -57,7 +112,7 @@ static void share_of_bytes(struct gm_run *run, const struct counter *c)
     bytes_into_row(c, &b);
 }
 
-void gm_op_histogram_channels_share(struct gm_run *run)
+static void share_few(struct gm_run *run)
 {
     const struct gm_job *job = run->job;
     const uint32_t channels = gm_run_count2(run), each = job->bins / channels;
@@ -78,7 +133,18 @@ void gm_op_histogram_channels_share(struct gm_run *run)
     }
 }
 
+void gm_op_histogram_channels_share(struct gm_run *run)
+{
+    if (gm_hist_many(run->job))
+        share_many(run);
+    else
+        share_few(run);
+}
+
 void gm_op_histogram_channels_finish(struct gm_run *run)
 {
-    gm_counts_finish(run, 1);
+    if (gm_hist_many(run->job))
+        gm_many_finish(run);
+    else
+        gm_counts_finish(run, 1);
 }

@@ -4,7 +4,7 @@
  * other's. An element's channel follows from its place in the tile, which begins with a pixel. Bytes are counted by
  * channel and value, and the rule is asked once for each at the end.
  */
-#include "ops/counts.cuh"
+#include "ops/counts_many.cuh"
 
 static_assert(GM_COUNTS_EACH(GM_TILE_BYTES_histogram_channels / 4u * GM_CHANNELS_MAX) <= 255u, "see gm_counts_few");
 
@@ -58,21 +58,32 @@ template <typename W> __device__ __noinline__ void share_shared(struct gm_run *r
     gm_counts_share<W>(run, counts, rule, rule.channels);
 }
 
-template <typename W> __device__ __noinline__ void share_global(struct gm_run *run)
-{
-    channels_rule<W> rule(run);
-    gm_counts_global counts(run);
-    gm_counts_share<W>(run, counts, rule, rule.channels);
-}
+template <typename W> struct source {
+    struct gm_bins bins; /* of one channel */
+    const W *in;
+    uint32_t dtype, channels;
+
+    __device__ __forceinline__ explicit source(const struct gm_run *run)
+        : in(gm_run_buffer<const W>(run, 0)), dtype(run->job->dtype), channels(gm_run_count2(run))
+    {
+        bins = gm_counts_bins(run->job->value[0], run->job->value[1], run->job->bins / channels);
+    }
+    /* first: of a pixel. */
+    __device__ __forceinline__ uint32_t cell(uint64_t first, uint32_t k) const
+    {
+        const uint32_t bin = gm_bin_index(&bins, gm_counts_number(gm_counts_load(in + first + k), dtype));
+        return bin <= bins.last ? k % channels * (bins.last + 1u) + bin : GM_BIN_NONE;
+    }
+};
 
 template <typename W> __device__ __forceinline__ void share_of(struct gm_run *run)
 {
-    if (run->job->bins <= GM_COUNTS_FEW)
+    if (gm_hist_many(run->job))
+        gm_many_share<source<W>>(run, gm_run_count2(run), 1);
+    else if (sizeof(W) != 1 && run->job->bins <= GM_COUNTS_FEW)
         share_few<W>(run);
-    else if (gm_counts_shared::fits(run->job->bins, GM_BLOCK_SCRATCH))
-        share_shared<W>(run);
     else
-        share_global<W>(run);
+        share_shared<W>(run);
 }
 
 } // namespace
@@ -81,7 +92,7 @@ __device__ void gm_op_histogram_channels_share(struct gm_run *run)
 {
     switch (gm_dtype_bytes(run->job->dtype)) {
     case 1:
-        share_shared<uint8_t>(run);
+        share_of<uint8_t>(run);
         break;
     case 4:
         share_of<uint32_t>(run);
@@ -94,5 +105,8 @@ __device__ void gm_op_histogram_channels_share(struct gm_run *run)
 
 __device__ void gm_op_histogram_channels_finish(struct gm_run *run)
 {
-    gm_counts_finish(run, 1);
+    if (gm_hist_many(run->job))
+        gm_many_finish(run);
+    else
+        gm_counts_finish(run, 1);
 }

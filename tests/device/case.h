@@ -20,6 +20,9 @@ enum gm_pattern {
     GM_PATTERN_COUNT
 };
 
+/* Bins that gm_case_choose chooses at most. */
+#define GM_CASE_BINS_MAX (1u << 20)
+
 struct gm_case {
     uint32_t op, dtype, type2, flags, bins, count2;
     uint64_t n, value[GM_ARG_VALUES];

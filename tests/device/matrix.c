@@ -32,7 +32,7 @@ static void *memory(uint64_t bytes)
 void gm_seat_open(struct gm_seat *seat, struct gm_harness_lane *lane, uint64_t bytes, bool on_device)
 {
     const uint64_t room = bytes + 4u * CANARY_BYTES + GM_ARENA_ALIGN;
-    const uint64_t table = GM_HIST_BINS_MAX * 8u + 2u * GM_ARENA_ALIGN, out = room < table ? table : room;
+    const uint64_t table = GM_CASE_BINS_MAX * 8u + 2u * GM_ARENA_ALIGN, out = room < table ? table : room;
     memset(seat, 0, sizeof *seat);
     seat->lane = lane;
     gm_harness_arena_open(lane->harness, &seat->in, room, false);

@@ -168,7 +168,7 @@ static const struct {
     {0.1, 0.7},       {-DBL_MAX / 2, DBL_MAX / 2}, {1, 1.0000000000000002}, {0, 15e-324},
     {-2147483648.0, 2147483647.0}, {9.2e18, 1.85e19},   {-1e9, 3e9},        {-0.0, 1e-300},
 };
-static const uint32_t bins[] = {1, 2, 3, 7, 10, 100, 255, 256, 257, 1000, 4096, 30000, GM_HIST_BINS_MAX};
+static const uint32_t bins[] = {1, 2, 3, 7, 10, 100, 255, 256, 257, 1000, 4096, 30000, 65536, GM_CASE_BINS_MAX};
 
 static uint64_t one_of_types(uint32_t types, uint64_t r)
 {
@@ -189,7 +189,7 @@ static void choose_range(uint64_t *value, uint64_t r)
 /* The widest tables seldom: they cost more than the data. */
 static uint32_t choose_bins(uint64_t r)
 {
-    return bins[r % (r % 64u == 0 ? sizeof bins / sizeof *bins : sizeof bins / sizeof *bins - 3u)];
+    return bins[r % (r % 64u == 0 ? sizeof bins / sizeof *bins : sizeof bins / sizeof *bins - 4u)];
 }
 
 /* A divisor of n that is not always 1 or n; 1 of nothing. */
@@ -225,6 +225,8 @@ static void choose_arg(struct gm_case *c, uint32_t arg, uint64_t r, uint64_t r2)
         break; /* flags are the caller's */
     case GM_A_bins:
         c->bins = choose_bins(r);
+        if (gm_op_row(c->op).shape == GM_SHAPE_EDGES && c->bins > GM_HIST_EDGES_MAX)
+            c->bins = GM_HIST_EDGES_MAX;
         break;
     case GM_A_lo:
         choose_range(&c->value[0], r);
@@ -233,12 +235,12 @@ static void choose_arg(struct gm_case *c, uint32_t arg, uint64_t r, uint64_t r2)
         choose_range(&c->value[2], r);
         break;
     case GM_A_bins_y:
-        c->count2 = 1u + (uint32_t)(r % 40u);
+        c->count2 = 1u + (uint32_t)(r % (r2 % 32u == 0 ? 600u : 40u));
         c->bins = c->bins % 1600u + 1u;
         break;
     case GM_A_channels:
         c->count2 = 1u + (uint32_t)(r % GM_CHANNELS_MAX);
-        c->bins = c->bins % (GM_HIST_BINS_MAX / GM_CHANNELS_MAX) + 1u;
+        c->bins = c->bins % (GM_CASE_BINS_MAX / GM_CHANNELS_MAX) + 1u;
         break;
     case GM_A_compare:
         c->bins = (uint32_t)(r % GM_COMPARE_COUNT);

@@ -217,12 +217,12 @@ static void *flip(void *arg)
 
 static void edges_that_change_hurt_nobody(void **state)
 {
-    static const uint32_t bins[] = {1, 8, 9, 999, GM_HIST_BINS_MAX};
+    static const uint32_t bins[] = {1, 8, 9, 999, GM_HIST_EDGES_MAX};
     struct fixture *f = *state;
     struct flipper flipper = {.f = f};
     uint32_t *edges = (uint32_t *)(void *)f->edges.data, good = 0;
     const uint64_t n = 200001;
-    for (uint32_t i = 0; i <= GM_HIST_BINS_MAX; i++)
+    for (uint32_t i = 0; i <= GM_HIST_EDGES_MAX; i++)
         edges[i] = i * 1000u;
     assert_int_equal(pthread_create(&flipper.thread, NULL, flip, &flipper), 0);
     for (uint32_t round = 0; round < 100; round++) {
@@ -319,7 +319,7 @@ static void every_way_of_counting_is_right_on_any_number_of_workers(void **state
     static const uint32_t ops[] = {GM_OP_histogram, GM_OP_histogram_edges, GM_OP_histogram_channels,
                                    GM_OP_histogram_2d};
     static const uint32_t dtypes[] = {GM_DTYPE_u8, GM_DTYPE_f32, GM_DTYPE_u64};
-    static const uint32_t bins[] = {8, 9, 300, 16000, 33279, 33280, GM_HIST_BINS_MAX};
+    static const uint32_t bins[] = {8, 9, 300, 16000, 32768, 32769, GM_HIST_EDGES_MAX};
     static const enum gm_pattern patterns[] = {GM_PATTERN_SMALL, GM_PATTERN_EQUAL, GM_PATTERN_CONCENTRATED};
     static const uint32_t workers[] = {1, 3};
     struct fixture *f = calloc(1, sizeof *f);
@@ -353,6 +353,31 @@ static void every_way_of_counting_is_right_on_any_number_of_workers(void **state
     free(f);
 }
 
+/* So many elements are sorted by their bins first (proto/ops.def). */
+static void bins_of_millions_of_elements_are_right(void **state)
+{
+    struct fixture *f = calloc(1, sizeof *f);
+    struct gm_seat *seat = calloc(1, sizeof *seat);
+    const double range[] = {0, 4294967295.0};
+    struct gm_case c = {.op = GM_OP_histogram,
+                        .dtype = GM_DTYPE_u32,
+                        .n = (1u << 22) + 77u,
+                        .bins = 100000,
+                        .align_in = 1,
+                        .pattern = GM_PATTERN_BITS,
+                        .seed = 5};
+    (void)state;
+    assert_true(f != NULL && seat != NULL);
+    memcpy(c.value, range, sizeof range);
+    open_device(f, 3);
+    gm_seat_open(seat, &f->lane, c.n * 4u, gm_harness_is_cuda());
+    gm_seat_run(seat, &c);
+    close_device(f);
+    gm_seat_close(seat);
+    free(seat);
+    free(f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -361,7 +386,8 @@ int main(void)
         cmocka_unit_test(a_pair_is_counted_in_its_cell),
     };
     const struct CMUnitTest alone[] = {
-        cmocka_unit_test(every_way_of_counting_is_right_on_any_number_of_workers), /* opens devices of its own */
+        cmocka_unit_test(every_way_of_counting_is_right_on_any_number_of_workers), /* open devices of their own */
+        cmocka_unit_test(bins_of_millions_of_elements_are_right),
     };
     const int failed = cmocka_run_group_tests(tests, open_all, close_all);
     return failed + cmocka_run_group_tests(alone, NULL, NULL);

@@ -20,11 +20,13 @@ struct planned {
     uint32_t op, workers, host_shares, most;
 };
 
+#define POOL UINT64_MAX /* of workspace */
+
 typedef void visit(const struct planned *p);
 
 /* bins: or segments, of an op that has them. */
 static struct planned plan_one(uint32_t op, uint32_t dtype, uint64_t n, uint64_t bins, uint32_t workers,
-                               uint32_t host_shares, bool host)
+                               uint32_t host_shares, bool host, uint64_t pool)
 {
     struct planned p;
     memset(&p, 0, sizeof p);
@@ -42,7 +44,7 @@ static struct planned plan_one(uint32_t op, uint32_t dtype, uint64_t n, uint64_t
     else
         p.job.bins = (uint32_t)bins;
     p.job.marks = host ? GM_MARK_HOST : 0;
-    p.plan = gm_plan_job(&p.job, &p.row, workers, host_shares);
+    p.plan = gm_plan_job(&p.job, &p.row, workers, host_shares, pool);
     return p;
 }
 
@@ -53,18 +55,20 @@ static void each_size(uint32_t op, uint32_t dtype, uint32_t workers, uint32_t ho
     const uint64_t sizes[] = {0, 1, 31, 32, 33, tile - 1, tile, tile + 1, 2 * tile, 2 * tile + 1, 3 * tile,
                               tile * workers - 1, tile * workers, tile * workers + 1, tile * workers * 2 + 1,
                               tile * workers * 5 + 3, UINT64_C(999999937), GM_ELEMENTS_MAX - 1, GM_ELEMENTS_MAX};
-    const uint64_t bins[] = {1, 2, 255, 256, 4097, GM_HIST_BINS_MAX};
+    const uint64_t bins[] = {1, 2, 255, 256, 4097, GM_HIST_ROW_BINS, GM_HIST_EDGES_MAX,
+                             GM_HIST_ROW_BINS + 1u, GM_RADIX << 15, (GM_RADIX << 15) + 1u, GM_HIST_BINS_MAX};
     const uint64_t segments[] = {0, 1, 2, tile - 1, tile, tile + 1, tile * workers, GM_ELEMENTS_MAX};
     const uint64_t none[] = {0};
     const bool is_segmented = row.work == GM_WORK_SEGMENTED, is_histogram = row.work == GM_WORK_HISTOGRAM;
     const uint64_t *counts = is_segmented ? segments : is_histogram ? bins : none;
-    const size_t count = is_segmented ? sizeof segments / 8u : is_histogram ? sizeof bins / 8u : 1u;
+    const size_t bins_count = row.shape == GM_SHAPE_EDGES ? 7u : sizeof bins / 8u; /* GM_HIST_EDGES_MAX is the last */
+    const size_t count = is_segmented ? sizeof segments / 8u : is_histogram ? bins_count : 1u;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         for (size_t b = 0; b < count; b++)
             for (uint32_t host = 0; host < 2; host++) {
                 const struct planned p =
                     plan_one(op, dtype, row.shape == GM_SHAPE_NONE ? 0 : sizes[i], counts[b], workers, host_shares,
-                             host != 0);
+                             host != 0, POOL);
                 see(&p);
             }
 }
@@ -83,6 +87,8 @@ static void each_plan(visit *see)
         }
 }
 
+static bool is_many(const struct planned *p) { return p->row.work == GM_WORK_HISTOGRAM && gm_hist_many(&p->job); }
+
 /* What tiles are tiles of. */
 static uint64_t items_of(const struct planned *p)
 {
@@ -100,7 +106,8 @@ static void see_tiles(const struct planned *p)
     assert_true(p->job.tiles * p->job.tile_elements >= items);
     assert_true(items == 0 ? p->job.tiles == least : (p->job.tiles - 1u) * p->job.tile_elements < items);
     /* Whole tiles of the op's own size, so that tile boundaries are aligned accesses. */
-    const uint32_t granule = p->row.work == GM_WORK_SORT ? p->row.tile_bytes / GM_SORT_GRANULES : p->row.tile_bytes;
+    const bool chunks = p->row.work == GM_WORK_SORT || (p->row.work == GM_WORK_HISTOGRAM && gm_hist_sorted(&p->job));
+    const uint32_t granule = chunks ? p->row.tile_bytes / GM_SORT_GRANULES : p->row.tile_bytes;
     assert_int_equal(p->job.tile_elements * gm_dtype_bytes(p->job.dtype) % granule, 0);
 }
 static void tiles_cover_the_elements_exactly(void **state)
@@ -112,7 +119,9 @@ static void tiles_cover_the_elements_exactly(void **state)
 static void see_shares(const struct planned *p)
 {
     assert_true(p->job.shares >= 1 && p->job.shares <= p->most);
-    assert_true(p->job.shares == 1 || p->job.shares <= p->job.tiles); /* nobody is woken for nothing */
+    /* Nobody is woken for nothing. */
+    const uint64_t slices = is_many(p) ? (p->job.bins + GM_HIST_SLICE_BINS - 1u) / GM_HIST_SLICE_BINS : 0;
+    assert_true(p->job.shares == 1 || p->job.shares <= p->job.tiles || p->job.shares <= slices);
     assert_int_equal(p->plan.widest, p->job.shares);
     assert_true(p->plan.widest <= GM_TICKETS - p->workers); /* the whole credit: some day it can start */
     assert_int_equal(p->job.phase, 0);
@@ -122,6 +131,32 @@ static void shares_never_exceed_workers_or_credit(void **state)
 {
     (void)state;
     each_plan(see_shares);
+}
+
+/* One row for all shares, which has a word of what can be counted for every bin; what is in front of it and behind does
+ * not overlap it, and each bin has one share. */
+static void see_many(const struct planned *p)
+{
+    const struct gm_job *job = &p->job;
+    const bool sorted = gm_hist_sorted(job);
+    const uint64_t word = gm_hist_word(job), own = gm_hist_share_offset(0), row = gm_hist_row_offset(job);
+    assert_true(job->bins > GM_HIST_ROW_BINS && p->row.shape != GM_SHAPE_EDGES);
+    assert_int_equal(own, 3u * GM_RADIX * 8u);
+    assert_int_equal(row, own + job->shares * GM_RADIX * 8u);
+    assert_int_equal(row % 256u, 0);
+    assert_true(word == 8u || job->n * GM_CHANNELS_MAX <= UINT32_MAX);
+    assert_true(gm_hist_bins_offset(job) >= row + job->bins * word && gm_hist_bins_offset(job) % 256u == 0);
+    assert_int_equal(p->plan.workspace, gm_hist_bins_offset(job) + (sorted ? job->n * 4u : 0));
+    assert_int_equal(job->phases, sorted ? GM_HIST_SORTED_PHASES : GM_HIST_DIRECT_PHASES);
+    assert_true((job->bins - 1u) >> gm_hist_shift(job->bins) < GM_RADIX);
+    uint32_t next = 0, end = 0;
+    for (uint32_t share = 0; share < job->shares; share++, next = end) {
+        const uint32_t first = gm_hist_slice(job, share, &end);
+        assert_true(first == next && end >= first && end <= job->bins);
+    }
+    assert_int_equal(next, job->bins);
+    const bool can = p->row.shape != GM_SHAPE_CHANNELS && gm_dtype_bytes(job->dtype) != 1u;
+    assert_int_equal(sorted, can && job->n >= GM_HIST_SORTED_MIN && job->n >= job->bins);
 }
 
 /* A row of counters for each share, and behind the rows where edges are the client's a copy of all of them for each. */
@@ -154,7 +189,10 @@ static void see_workspace(const struct planned *p)
         }
         break;
     case GM_WORK_HISTOGRAM:
-        see_rows(p);
+        if (is_many(p))
+            see_many(p);
+        else
+            see_rows(p);
         break;
     case GM_WORK_SORT:
         if (p->job.phases == 1) {
@@ -191,6 +229,8 @@ static void workspace_is_what_the_layout_needs(void **state)
 static void see_small(const struct planned *p)
 {
     const uint64_t bytes = items_of(p) * gm_dtype_bytes(p->job.dtype);
+    if (is_many(p))
+        return;
     if (p->row.work == GM_WORK_GRID || p->row.work == GM_WORK_REDUCE || p->row.work == GM_WORK_HISTOGRAM ||
         p->row.work == GM_WORK_SCATTER || p->row.work == GM_WORK_SCAN || p->row.work == GM_WORK_SEGMENTED)
         assert_int_equal(p->job.shares == 1, bytes <= p->row.tile_bytes || p->most == 1);
@@ -201,6 +241,24 @@ static void small_jobs_stay_with_one_worker(void **state)
 {
     (void)state;
     each_plan(see_small);
+}
+
+/* A histogram that could be sorted is not where there is no room for its elements, and needs what it then needs. */
+static void a_small_pool_sorts_no_histogram(void **state)
+{
+    (void)state;
+    for (uint64_t n = GM_HIST_SORTED_MIN; n <= GM_ELEMENTS_MAX; n *= 4u) {
+        const struct planned sorted = plan_one(GM_OP_histogram, GM_DTYPE_f32, n, 100000, 7, 8, false, POOL);
+        const uint64_t needs = sorted.plan.workspace;
+        const struct planned fits = plan_one(GM_OP_histogram, GM_DTYPE_f32, n, 100000, 7, 8, false, needs);
+        const struct planned other = plan_one(GM_OP_histogram, GM_DTYPE_f32, n, 100000, 7, 8, false, needs - 1u);
+        assert_true(gm_hist_sorted(&sorted.job) && gm_hist_sorted(&fits.job) && !gm_hist_sorted(&other.job));
+        assert_int_equal(other.job.phases, GM_HIST_DIRECT_PHASES);
+        assert_int_equal(other.job.tile_elements, gm_op_row(GM_OP_histogram).tile_bytes / 4u);
+        assert_int_equal(other.job.tiles, (n + other.job.tile_elements - 1u) / other.job.tile_elements);
+        assert_int_equal(other.plan.workspace, gm_hist_bins_offset(&other.job));
+        assert_true(other.plan.workspace < needs);
+    }
 }
 
 static void a_plan_depends_on_nothing_else(void **state)
@@ -215,15 +273,15 @@ static void a_plan_depends_on_nothing_else(void **state)
     a.n = b.n = 12345678;
     a.bins = b.bins = 0;
     a.marks = b.marks = 0;
-    gm_plan_job(&a, &row, 9, 8);
-    gm_plan_job(&b, &row, 9, 8);
+    gm_plan_job(&a, &row, 9, 8, POOL);
+    gm_plan_job(&b, &row, 9, 8, POOL);
     assert_int_equal(a.phase, b.phase);
     assert_int_equal(a.phases, b.phases);
     assert_int_equal(a.shares, b.shares);
     assert_int_equal(a.tiles, b.tiles);
     assert_int_equal(a.tile_elements, b.tile_elements);
     /* And the tiles of a reduction, which fix the order of combination, do not depend on the number of workers. */
-    gm_plan_job(&b, &row, 264, 8);
+    gm_plan_job(&b, &row, 264, 8, POOL);
     assert_int_equal(a.tiles, b.tiles);
     assert_int_equal(a.tile_elements, b.tile_elements);
 }
@@ -235,6 +293,7 @@ int main(void)
         cmocka_unit_test(shares_never_exceed_workers_or_credit),
         cmocka_unit_test(workspace_is_what_the_layout_needs),
         cmocka_unit_test(small_jobs_stay_with_one_worker),
+        cmocka_unit_test(a_small_pool_sorts_no_histogram),
         cmocka_unit_test(a_plan_depends_on_nothing_else),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

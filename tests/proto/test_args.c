@@ -90,14 +90,14 @@ static void the_largest_good_sizes_do_not_overflow(void **state)
 {
     (void)state;
     static const uint64_t most = UINT64_C(1) << 40;
-    const struct gm_args args = {.n = most, .value = {most}, .count = 16384, .count2 = 4, .dtype = GM_DTYPE_f64,
+    const struct gm_args args = {.n = most, .value = {most}, .count = 1u << 22, .count2 = 4, .dtype = GM_DTYPE_f64,
                                  .type2 = GM_DTYPE_u64};
     const struct {
         uint32_t shape, buffer;
         uint64_t bytes;
-    } cases[] = {{GM_SHAPE_CHANNELS, 0, most * 32u}, {GM_SHAPE_CHANNELS, 1, 65536u * 8u},
+    } cases[] = {{GM_SHAPE_CHANNELS, 0, most * 32u}, {GM_SHAPE_CHANNELS, 1, (1u << 24) * 8u},
                  {GM_SHAPE_SEGMENTED, 1, most * 8u + 8u}, {GM_SHAPE_SCATTER, 2, most * 8u},
-                 {GM_SHAPE_EDGES, 1, 16385u * 8u}};
+                 {GM_SHAPE_EDGES, 1, ((1u << 22) + 1u) * 8u}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const struct gm_op_row row = row_of(cases[i].shape, GM_WORK_GRID, GM_RESULT_NONE);
         assert_true(gm_buffer_bytes(&row, cases[i].buffer, &args) == cases[i].bytes);
@@ -122,6 +122,7 @@ static void no_shape_takes_two_arguments_of_one_place(void **state)
 #define CHANNELS(...) {T, .value = {ONE, TWO}, .count = 4, .count2 = 2, __VA_ARGS__}
 #define OTHER(shape) GM_SHAPE_##shape, GM_WORK_GRID, GM_RESULT_NONE
 #define LIMIT (UINT64_C(1) << 40)
+#define MOST_BINS (1u << 24)
 
 /* A complaint, whose it is, what is wrong, and what differs a little and is right. */
 static const struct complaint_case {
@@ -151,7 +152,10 @@ static const struct complaint_case {
     {GM_COMPLAINT_UNUSED, OTHER(HISTOGRAM), HISTOGRAM(.count2 = 1), HISTOGRAM(.n = 1)},
     {GM_COMPLAINT_UNUSED, OTHER(SORT), {T, .type2 = GM_DTYPE_i64}, {T}},
     {GM_COMPLAINT_BINS, OTHER(HISTOGRAM), {T, .value = {ONE, TWO}}, {T, .value = {ONE, TWO}, .count = 1}},
-    {GM_COMPLAINT_BINS, OTHER(EDGES), {T, .count = 65537}, {T, .count = 65536}},
+    {GM_COMPLAINT_BINS, OTHER(HISTOGRAM), {T, .value = {ONE, TWO}, .count = MOST_BINS + 1},
+     {T, .value = {ONE, TWO}, .count = MOST_BINS}},
+    {GM_COMPLAINT_BINS, OTHER(EDGES), {T, .count = MOST_BINS + 1}, {T, .count = 1}},
+    {GM_COMPLAINT_EDGES, OTHER(EDGES), {T, .count = 65537}, {T, .count = 65536}},
     {GM_COMPLAINT_BINS, OTHER(HISTOGRAM2), {T, .value = {ONE, TWO, ONE, TWO}, .count2 = 1}, HISTOGRAM2(.n = 0)},
     {GM_COMPLAINT_BINS, OTHER(CHANNELS), {T, .value = {ONE, TWO}, .count2 = 1}, CHANNELS(.n = 0)},
     {GM_COMPLAINT_LO, OTHER(HISTOGRAM), {T, .value = {NONE, TWO}, .count = 4}, HISTOGRAM(.n = 1)},
@@ -167,12 +171,12 @@ static const struct complaint_case {
     {GM_COMPLAINT_RANGE, OTHER(HISTOGRAM), {T, .value = {LEAST, LARGEST}, .count = 4},
      {T, .value = {LEAST, 0}, .count = 4}},
     {GM_COMPLAINT_BINS_Y, OTHER(HISTOGRAM2), {T, .value = {ONE, TWO, ONE, TWO}, .count = 4}, HISTOGRAM2(.n = 1)},
-    {GM_COMPLAINT_BINS_Y, OTHER(HISTOGRAM2), {T, .value = {ONE, TWO, ONE, TWO}, .count = 256, .count2 = 257},
-     {T, .value = {ONE, TWO, ONE, TWO}, .count = 256, .count2 = 256}},
-    {GM_COMPLAINT_BINS_Y, OTHER(HISTOGRAM2), {T, .value = {ONE, TWO, ONE, TWO}, .count = 65536, .count2 = 65536},
-     {T, .value = {ONE, TWO, ONE, TWO}, .count = 65536, .count2 = 1}},
-    {GM_COMPLAINT_BINS_Y, OTHER(HISTOGRAM2), {T, .value = {ONE, TWO, ONE, TWO}, .count = 1, .count2 = 65537},
-     {T, .value = {ONE, TWO, ONE, TWO}, .count = 1, .count2 = 65536}},
+    {GM_COMPLAINT_BINS_Y, OTHER(HISTOGRAM2), {T, .value = {ONE, TWO, ONE, TWO}, .count = 1, .count2 = MOST_BINS},
+     {T, .value = {ONE, TWO, ONE, TWO}, .count = 1, .count2 = MOST_BINS - 1}},
+    {GM_COMPLAINT_BINS_XY, OTHER(HISTOGRAM2), {T, .value = {ONE, TWO, ONE, TWO}, .count = 4096, .count2 = 4097},
+     {T, .value = {ONE, TWO, ONE, TWO}, .count = 4096, .count2 = 4096}},
+    {GM_COMPLAINT_BINS_XY, OTHER(HISTOGRAM2), {T, .value = {ONE, TWO, ONE, TWO}, .count = 65536, .count2 = 65536},
+     {T, .value = {ONE, TWO, ONE, TWO}, .count = MOST_BINS, .count2 = 1}},
     {GM_COMPLAINT_LO_Y, OTHER(HISTOGRAM2), {T, .value = {ONE, TWO, NONE, TWO}, .count = 4, .count2 = 2},
      HISTOGRAM2(.n = 1)},
     {GM_COMPLAINT_HI_Y, OTHER(HISTOGRAM2), {T, .value = {ONE, TWO, ONE, INFINITE}, .count = 4, .count2 = 2},
@@ -185,10 +189,10 @@ static const struct complaint_case {
      {T, .value = {ONE, TWO}, .count = 4, .count2 = 1}},
     {GM_COMPLAINT_CHANNELS, OTHER(CHANNELS), {T, .value = {ONE, TWO}, .count = 4, .count2 = 5},
      {T, .value = {ONE, TWO}, .count = 4, .count2 = 4}},
-    {GM_COMPLAINT_CELLS, OTHER(CHANNELS), {T, .value = {ONE, TWO}, .count = 16385, .count2 = 4},
-     {T, .value = {ONE, TWO}, .count = 16384, .count2 = 4}},
-    {GM_COMPLAINT_CELLS, OTHER(CHANNELS), {T, .value = {ONE, TWO}, .count = 65536, .count2 = 2},
-     {T, .value = {ONE, TWO}, .count = 65536, .count2 = 1}},
+    {GM_COMPLAINT_CELLS, OTHER(CHANNELS), {T, .value = {ONE, TWO}, .count = MOST_BINS / 4 + 1, .count2 = 4},
+     {T, .value = {ONE, TWO}, .count = MOST_BINS / 4, .count2 = 4}},
+    {GM_COMPLAINT_CELLS, OTHER(CHANNELS), {T, .value = {ONE, TWO}, .count = MOST_BINS, .count2 = 2},
+     {T, .value = {ONE, TWO}, .count = MOST_BINS, .count2 = 1}},
     {GM_COMPLAINT_COMPARE, OTHER(COUNT_IF), {T, .count = 8}, {T, .count = 7}},
     {GM_COMPLAINT_COMPARE, OTHER(SELECT), {T, .count = UINT32_MAX}, {T}},
     {GM_COMPLAINT_HIGH, OTHER(COUNT_IF), {T, .count = 5, .value = {1, 1}}, {T, .count = 6, .value = {1, 1}}},
@@ -250,9 +254,11 @@ static void complaints_have_a_status_a_field_and_a_sentence(void **state)
     } told[] = {
         {GM_COMPLAINT_N, GM_ESIZE, "n", "n is more than 1099511627776"},
         {GM_COMPLAINT_EMPTY, GM_EEMPTY, "n", "n must not be 0: the result would be undefined"},
-        {GM_COMPLAINT_BINS, GM_ESIZE, "bins", "bins must be 1 to 65536"},
+        {GM_COMPLAINT_BINS, GM_ESIZE, "bins", "bins must be 1 to 16777216"},
         {GM_COMPLAINT_ORDER, GM_EINVAL, "hi", "hi must be more than lo"},
-        {GM_COMPLAINT_BINS_Y, GM_ESIZE, "bins_y", "bins_y and its product with bins must be 1 to 65536"},
+        {GM_COMPLAINT_EDGES, GM_ESIZE, "bins", "bins between edges must be at most 65536"},
+        {GM_COMPLAINT_BINS_Y, GM_ESIZE, "bins_y", "bins_y must be 1 to 16777215"},
+        {GM_COMPLAINT_BINS_XY, GM_ESIZE, "bins_y", "bins_y times bins must be at most 16777216"},
         {GM_COMPLAINT_CHANNELS, GM_ESIZE, "channels", "channels must be 1 to 4"},
         {GM_COMPLAINT_WIDTH, GM_ESIZE, "width", "width must be at least 1, and n a multiple of it"},
         {GM_COMPLAINT_DTYPE, GM_EDTYPE, "dtype", "dtype is not one that the op takes"},

@@ -121,6 +121,11 @@ static bool run_phases(const struct gm_simt_setting *setting, bool in_slot, stru
     return true;
 }
 
+static uint32_t shares_at_most(const struct gm_simt_setting *setting)
+{
+    return setting->host && setting->workers > GM_HOST_SHARES ? GM_HOST_SHARES : setting->workers;
+}
+
 bool gm_simt_job_run(const struct gm_case *c, void *const buffer[GM_BUFFERS_MAX], const struct gm_simt_setting *setting,
                      int32_t *status, uint64_t *result, char *why, size_t size)
 {
@@ -137,6 +142,8 @@ bool gm_simt_job_run(const struct gm_case *c, void *const buffer[GM_BUFFERS_MAX]
     *status = gm_check(&core, &disp, LANE, 0, gm_poll_words(&disp, 0), row.wide != 0, wide, &job, &plan);
     if (*status != GM_OK)
         return true;
+    if (setting->sorted && row.work == GM_WORK_HISTOGRAM && gm_hist_many(&job) && gm_plan_hist_sortable(&job, &row))
+        job.workspace_bytes = gm_plan_hist_many(&job, shares_at_most(setting), true);
     const bool good = run_phases(setting, start(c, &job, setting), &answer, why, size);
     free((void *)(uintptr_t)job.workspace);
     *status = answer.status;

@@ -18,6 +18,7 @@ struct gm_simt_setting {
     enum gm_simt_shares { GM_SIMT_SHARES_RISING, GM_SIMT_SHARES_FALLING, GM_SIMT_SHARES_SHUFFLED } shares;
     uint64_t seed;
     void (*disturb)(void); /* as gm_simt_launch */
+    bool sorted; /* a histogram of many bins is sorted, whatever its size */
 };
 
 /* buffer: as the job has them, inputs first. False, and why, when a block hangs or does what is undefined; what the job

@@ -17,6 +17,7 @@
 #include <cmocka.h>
 
 #include "args.h"
+#include "core/plan.h"
 #include "job.h"
 #include "wire.h"
 
@@ -211,11 +212,13 @@ static void run_case(struct fixture *f, struct gm_case *c)
                                           .host = (q >> 4 & 7u) == 0,
                                           .order = (uint32_t)(r / 4u + i) % gm_simt_orders(),
                                           .shares = (enum gm_simt_shares)(q >> 8) % 3u,
+                                          .sorted = q >> 16 & 1u,
                                           .seed = q};
         gm_case_describe(c, f->what, sizeof f->what);
         const size_t at = strlen(f->what);
-        snprintf(f->what + at, sizeof f->what - at, " | workers=%u blocks=%u bulk=%u host=%u order=%u shares=%d",
-                 s.workers, s.blocks, s.bulk, s.host, s.order, (int)s.shares);
+        snprintf(f->what + at, sizeof f->what - at,
+                 " | workers=%u blocks=%u bulk=%u host=%u order=%u shares=%d sorted=%d", s.workers, s.blocks, s.bulk,
+                 s.host, s.order, (int)s.shares, s.sorted);
         run_once(f, c, &s, i == 0, &result);
     }
     dismantle(f, c);
@@ -302,6 +305,49 @@ static void sort_of_many_chunks_is_right(void **state)
     dismantle(f, &c);
 }
 
+/* Both ways of counting, and digits of twice as many bins as shared memory holds; values all over the bins, and in few
+ * of them. */
+static void histograms_of_many_bins_are_right(void **state)
+{
+    static const struct {
+        uint32_t op, dtype, bins, count2;
+        uint64_t n;
+    } cases[] = {{GM_OP_histogram, GM_DTYPE_u32, 100000, 0, 40001},
+                 {GM_OP_histogram, GM_DTYPE_u64, GM_HIST_ROW_BINS + 1u, 0, 20001},
+                 {GM_OP_histogram, GM_DTYPE_u8, 100000, 0, 70001},
+                 {GM_OP_histogram, GM_DTYPE_u32, (GM_RADIX << 15) + 1u, 0, 9001},
+                 {GM_OP_histogram_channels, GM_DTYPE_u32, 20000, 3, 20001},
+                 {GM_OP_histogram_2d, GM_DTYPE_u32, 300, 200, 40001}};
+    const double range[] = {0, 4294967295.0, 0, 4294967295.0}, wide[] = {0, 18446744073709551615.0}, bytes[] = {1, 250};
+    struct fixture *f = *state;
+    for (uint32_t k = 0; k < 2u * sizeof cases / sizeof *cases; k++) {
+        const uint32_t at = k / 2u, dtype = cases[at].dtype;
+        struct gm_case c = {.op = cases[at].op,
+                            .dtype = dtype,
+                            .bins = cases[at].bins,
+                            .count2 = cases[at].count2,
+                            .n = cases[at].n,
+                            .align_in = k % 3u,
+                            .seed = f->seed + k,
+                            .pattern = at == 3 || (f->seed + k) % 3u == 0 ? GM_PATTERN_CONCENTRATED : GM_PATTERN_BITS};
+        const struct gm_simt_setting s = {.workers = k % 3u == 0 ? 7 : 3,
+                                          .blocks = 1u + k % 2u,
+                                          .order = (uint32_t)(f->seed + k) % gm_simt_orders(),
+                                          .seed = c.seed,
+                                          .sorted = k % 2u};
+        uint64_t result = 0;
+        memcpy(c.value,
+               dtype == GM_DTYPE_u8    ? bytes
+               : dtype == GM_DTYPE_u64 ? wide
+                                       : range,
+               (c.op == GM_OP_histogram_2d ? 4u : 2u) * sizeof *c.value);
+        gm_case_describe(&c, f->what, sizeof f->what);
+        prepare(f, &c);
+        run_once(f, &c, &s, true, &result);
+        dismantle(f, &c);
+    }
+}
+
 /* ---- clients that change what a job works on ---- */
 
 static struct {
@@ -332,13 +378,13 @@ static void run_disturbed(struct fixture *f, struct gm_case *c)
                                       .bulk = c->seed >> 2 & 1u,
                                       .order = (uint32_t)(c->seed >> 3) % gm_simt_orders(),
                                       .shares = GM_SIMT_SHARES_SHUFFLED,
+                                      .sorted = c->seed >> 16 & 1u,
                                       .seed = c->seed,
                                       .disturb = change_an_input};
     void *buffer[GM_BUFFERS_MAX] = {NULL};
     char why[1024] = "";
     int32_t status;
     uint64_t result;
-    gm_case_choose(c);
     prepare(f, c);
     gm_case_describe(c, f->what, sizeof f->what);
     client.f = f;
@@ -377,12 +423,29 @@ static void inputs_that_change_do_no_harm(void **state)
                                     .n = size_of(sizes[i], op, dtype),
                                     .pattern = (enum gm_pattern)(gm_random(&random) % GM_PATTERN_COUNT),
                                     .seed = gm_random(&random)};
+                gm_case_choose(&c);
                 if (row.work != GM_WORK_SORT || gm_dtype_kind(dtype) == 'u')
                     run_disturbed(f, &c);
             }
     }
     printf("# inputs changed %llu times\n", (unsigned long long)client.times);
     assert_true(client.times != 0 || only != NULL);
+}
+
+static void pairs_that_change_while_they_are_sorted_do_no_harm(void **state)
+{
+    const double range[] = {0, 4294967295.0, 0, 4294967295.0};
+    for (uint32_t k = 0; k < 8; k++) {
+        struct gm_case c = {.op = GM_OP_histogram_2d,
+                            .dtype = GM_DTYPE_u32,
+                            .bins = 300,
+                            .count2 = 200,
+                            .n = 20000u + k,
+                            .pattern = k & 1u ? GM_PATTERN_CONCENTRATED : GM_PATTERN_BITS,
+                            .seed = 1u << 16 | k};
+        memcpy(c.value, range, sizeof range);
+        run_disturbed(*state, &c);
+    }
 }
 
 static int open_all(void **state)
@@ -397,9 +460,10 @@ static int open_all(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(cuda_answers_are_the_oracles),
-                                       cmocka_unit_test(sort_of_many_chunks_is_right),
-                                       cmocka_unit_test(inputs_that_change_do_no_harm)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(histograms_of_many_bins_are_right), cmocka_unit_test(cuda_answers_are_the_oracles),
+        cmocka_unit_test(sort_of_many_chunks_is_right), cmocka_unit_test(inputs_that_change_do_no_harm),
+        cmocka_unit_test(pairs_that_change_while_they_are_sorted_do_no_harm)};
     setvbuf(stdout, NULL, _IOLBF, 0);
     return cmocka_run_group_tests(tests, open_all, NULL);
 }

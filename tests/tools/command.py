@@ -108,8 +108,8 @@ def arrays():
     assert text(*histogram, "--result", stdin="0 1 1 5") == "1\n2\n" and run.stderr == "3\n", run.stderr
     for wrong, message in ((["--hi", "0"], "hi must be more than lo (GM_EINVAL)"),
                            (["--lo", "nan"], "lo must be finite (GM_EINVAL)"),
-                           (["--bins", "0"], "bins must be 1 to 65536 (GM_ESIZE)"),
-                           (["--bins", "65537"], "bins must be 1 to 65536 (GM_ESIZE)")):
+                           (["--bins", "0"], "bins must be 1 to 16777216 (GM_ESIZE)"),
+                           (["--bins", "16777217"], "bins must be 1 to 16777216 (GM_ESIZE)")):
         refused(1, "histogram: " + message, *histogram, *wrong)
     refused(2, "not auto, inline, shared or device", "run", "sort", "--arena", "cloud")
     refused(2, "not a number of this type", "run", "fill", "-t", "u8", "-n", "1", "--value", "256")

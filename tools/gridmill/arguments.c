@@ -128,6 +128,7 @@ static int read_type(uint32_t arg, const char *text, uint32_t op, uint8_t *type)
 
 static int read_number(uint32_t arg, const char *text, const struct gm_args *args, uint64_t *number)
 {
+    uint32_t most;
     double real;
     int compare;
 
@@ -144,7 +145,8 @@ static int read_number(uint32_t arg, const char *text, const struct gm_args *arg
         *number = (uint64_t)compare;
         return compare >= 0 ? EXIT_DONE : bad(arg, text, "eq, ne, lt, le, gt, ge, between or outside");
     case GM_ARG_COUNT:
-        return parse_u64(text, GM_ARG_COUNT_MAX, number) ? EXIT_DONE : bad(arg, text, "a whole number in range");
+        most = gm_arg_count_most(gm_arg_place(arg));
+        return parse_u64(text, most, number) ? EXIT_DONE : bad(arg, text, "a whole number in range");
     default:
         return parse_u64(text, GM_ELEMENTS_MAX, number) ? EXIT_DONE : bad(arg, text, "a whole number in range");
     }

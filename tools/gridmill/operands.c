@@ -118,6 +118,13 @@ static int open_all(struct operands *o, const struct arguments *arguments, struc
 
 /* ---- What follows ---- */
 
+/* What does not fit is more than any op takes, and is refused by its name. */
+static uint32_t count_within(uint64_t size, uint32_t place)
+{
+    const uint32_t most = gm_arg_count_most(place);
+    return size < most ? (uint32_t)size : most;
+}
+
 /* The last dimension of a matrix is the width of its rows, and of an image of pixels its channels. */
 static void derive_shape(struct operands *o, const struct input *input, uint32_t given, struct gm_args *args)
 {
@@ -128,7 +135,7 @@ static void derive_shape(struct operands *o, const struct input *input, uint32_t
         o->derived |= 1u << GM_A_width;
     }
     if (is_matrix && gm_args_takes(&o->row, GM_A_channels) && !(given >> GM_A_channels & 1u)) {
-        args->count2 = input->last < GM_ARG_COUNT_MAX ? (uint32_t)input->last : GM_ARG_COUNT_MAX;
+        args->count2 = count_within(input->last, GM_AT_COUNT2);
         o->derived |= 1u << GM_A_channels;
     }
 }
@@ -160,7 +167,7 @@ static int derive_size(struct operands *o, uint32_t i, uint32_t arg, struct gm_a
                         extent == GM_EXTENT_COUNT1 ? "edge" : "offset");
     const uint64_t size = input->n - one;
     if (gm_arg_place(arg) == GM_AT_COUNT)
-        args->count = size < GM_ARG_COUNT_MAX ? (uint32_t)size : GM_ARG_COUNT_MAX;
+        args->count = count_within(size, GM_AT_COUNT);
     else
         args->value[gm_arg_place(arg) - GM_AT_VALUE0] = size;
     o->derived |= 1u << arg;
