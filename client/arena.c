@@ -96,6 +96,8 @@ static int create(struct gm_client *client, const char *name, uint64_t bytes, in
 {
     struct gm_wire_request request = {.method = GM_METHOD_ARENA_CREATE};
 
+    if (arena->memory != GM_MEMORY_SHARED && arena->memory != GM_MEMORY_DEVICE)
+        return gm__report(&client->last, GM_EINVAL, "memory", "there is no memory %d", (int)arena->memory);
     if (device < GM_DEVICE_ANY || device >= (int)GM_DEVICES_MAX)
         return gm__report(&client->last, GM_ENODEVICE, "device", "no device can have the number %d", device);
     request.u.arena_create.bytes = bytes;

@@ -82,6 +82,9 @@ static int check_buffer(const struct gm_client *client, const struct gm_buffer *
         return rc;
     }
     checked->by_lane = false;
+    if (buffer->offset != 0)
+        return gm__report(failure, GM_EINVAL, need->offset_field, "%s must be 0: it is of an arena",
+                          need->offset_field);
     if (buffer->data == NULL && need->bytes > 0)
         return gm__report(failure, GM_EINVAL, field, "%s: neither an arena nor memory", field);
     if (need->bytes > GM_INLINE_BYTES)
@@ -188,7 +191,9 @@ GM_HOT int check_overlap(const struct gm_request *request, const struct gm_check
                 a->offset + a_bytes <= b->offset || b->offset + b_bytes <= a->offset ||
                 (a->offset == b->offset && i < row->inputs && row->alias == GM_ALIAS_SAME))
                 continue;
-            return gm__report(failure, GM_EALIAS, out_names[j - row->inputs][1], "%s", gm_strerror(GM_EALIAS));
+            return gm__report(failure, GM_EALIAS, out_names[j - row->inputs][1], "%s overlaps %s",
+                              out_names[j - row->inputs][0],
+                              i < row->inputs ? in_names[i][0] : out_names[i - row->inputs][0]);
         }
     return GM_OK;
 }
@@ -221,6 +226,10 @@ static GM_RARE int check_args(const struct gm_request *request, struct gm_checke
     const enum gm_complaint complaint = gm_args_check(row, args);
     if (complaint == GM_COMPLAINT_NONE)
         return GM_OK;
+    if (complaint == GM_COMPLAINT_TYPE2)
+        return gm__report(failure, GM_EDTYPE, gm_args_takes(row, GM_A_to) ? "to" : "index", "%s does not take %s",
+                          request->op,
+                          request->to < GM_DTYPE_COUNT ? gm_dtype_name(request->to) : "this element type");
     gm_complaint_problem(&problem, complaint);
     return gm__report_problem(failure, &problem);
 }
@@ -280,6 +289,8 @@ int gm__check(struct gm_client *client, const struct gm_request *request, struct
         return gm__report(failure, GM_EINVAL, "descending", "%s takes no descending", request->op);
     if (request->exclusive != 0 && (row->places >> GM_AT_EXCLUSIVE & 1u) == 0)
         return gm__report(failure, GM_EINVAL, "exclusive", "%s takes no exclusive", request->op);
+    if ((request->pad | request->reserved[0] | request->reserved[1] | request->reserved[2] | request->reserved[3]) != 0)
+        return gm__report(failure, GM_EINVAL, "reserved", "what is reserved must be zero");
     if (request->device < GM_DEVICE_ANY || request->device >= (int32_t)GM_DEVICES_MAX)
         return gm__report(failure, GM_ENODEVICE, "device", "no device can have the number %d", request->device);
     checked->args.n = row->types == GM_NO_TYPES ? 0 : request->n;

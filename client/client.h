@@ -62,6 +62,7 @@ struct gm_job_inside {
         uint32_t element; /* not 0: as many elements of so many bytes as the result says, and bytes at most */
     } out[GM_OUTPUTS_MAX];
     struct gm_failure failure; /* set when it failed */
+    uint32_t op; /* of a job in a lane */
 };
 static_assert(sizeof(struct gm_job_inside) <= sizeof(((struct gm_job *)0)->opaque), "the caller's memory holds it");
 

@@ -100,7 +100,7 @@ enum gm_status {
     GM_EFDS = -32,        /* out of file descriptors */
     GM_ESYSTEM = -33,     /* system call failed */
     GM_EINTERNAL = -34,   /* internal error */
-    GM_EALIAS = -35,      /* input and output overlap */
+    GM_EALIAS = -35,      /* an output overlaps another buffer */
     GM_EAGAIN = -36       /* not finished yet */
 };
 #endif

@@ -182,6 +182,7 @@ GM_HOT void begin_job(struct gm_client *client, struct gm_lane *lane, uint64_t p
     job->client = client;
     job->lane = lane;
     job->position = position;
+    job->op = checked->op;
     job->result.dtype = client->result_dtype[checked->op][checked->dtype];
     job->result.device = lane->device;
     job->result.wait_ns = now_ns;

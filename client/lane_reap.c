@@ -16,6 +16,16 @@
  * once cost as much as one. */
 #define AHEAD 32u
 
+/* The device checked again what this side had, so what it found is in the data. */
+static GM_RARE void fail(struct gm_client *client, struct gm_job_inside *job, int status)
+{
+    struct gm_problem problem;
+
+    gm_failure_problem(&problem, &client->op_row[job->op], status);
+    gm__report_problem(&job->failure, &problem);
+    gm__job_finish(client, job, status);
+}
+
 GM_HOT void take(struct gm_client *client, struct gm_job_inside *job, struct gm_granule g, uint64_t now_ns)
 {
     const int32_t status = gm_completion_status(g);
@@ -27,7 +37,7 @@ GM_HOT void take(struct gm_client *client, struct gm_job_inside *job, struct gm_
     if (status > 0 || status == GM_EAGAIN)
         gm__job_fail(client, job, GM_EPROTO, "the device gave an answer that does not exist");
     else if (status != GM_OK)
-        gm__job_fail(client, job, status, gm_strerror(status));
+        fail(client, job, status);
     else
         gm__job_finish(client, job, GM_OK);
 }

@@ -137,6 +137,8 @@ static int check_options(const struct gm_options *options, struct gm_failure *fa
                           GM_LANE_SLOTS_MIN, GM_CLIENT_LANE_SLOTS_MAX);
     if ((uint32_t)options->wait > GM_WAIT_EVENT)
         return gm__report(failure, GM_EINVAL, "wait", "no way of waiting has the number %d", (int)options->wait);
+    if ((options->reserved0 | options->reserved[0]) != 0)
+        return gm__report(failure, GM_EINVAL, "reserved", "what is reserved must be zero");
     return GM_OK;
 }
 

@@ -106,10 +106,12 @@ static void gm_job_reply_done(struct gm_job *job, uint64_t result, uint64_t wait
 
 static void gm_job_reply_error(struct gm_job *job, int status, const char *text)
 {
+    const struct gm_op_row row = gm_op_row(job->op);
     struct gm_problem problem;
     if (text == NULL)
-        text = gm_error_text(status);
-    gm_problem_set(&problem, status, "", "%s", text);
+        gm_failure_problem(&problem, &row, status);
+    else
+        gm_problem_set(&problem, status, "", "%s", text);
     gm_request_error(job->session, job->id, &problem);
 }
 

@@ -72,7 +72,11 @@ static int gm_plan_alias(const struct gm_plan *p, uint32_t other, uint32_t out)
     if (a + p->bytes[other] <= b || b + p->bytes[out] <= a ||
         (a == b && other < p->row.inputs && p->row.alias == GM_ALIAS_SAME))
         return GM_OK;
-    return gm_plan_problem(p, out, "offset", GM_EALIAS, NULL);
+    char text[GM_ERROR_TEXT_MAX], first[GM_FIELD_BYTES_MAX], second[GM_FIELD_BYTES_MAX];
+    gm_buffer_name(&p->row, out, "", first);
+    gm_buffer_name(&p->row, other, "", second);
+    snprintf(text, sizeof text, "%s overlaps %s", first, second);
+    return gm_plan_problem(p, out, "offset", GM_EALIAS, text);
 }
 
 static int gm_plan_arenas(struct gm_plan *p)
@@ -115,9 +119,12 @@ static bool gm_plan_better(const struct gm_device *v, const struct gm_device *th
 static int gm_plan_device(struct gm_plan *p, struct gm_device **chosen)
 {
     struct gm_devices *devices = &p->session->daemon->devices;
-    uint32_t mask = UINT32_MAX;
-    for (uint32_t i = 0; i < p->submit->buffers; i++)
-        mask &= p->arena[i] != NULL ? p->arena[i]->devices : UINT32_MAX;
+    uint32_t mask = UINT32_MAX, apart = GM_BUFFERS_MAX;
+    for (uint32_t i = 0; i < p->submit->buffers; i++) {
+        const uint32_t here = p->arena[i] != NULL ? p->arena[i]->devices : UINT32_MAX;
+        apart = here != 0 && mask != 0 && (mask & here) == 0 ? i : apart;
+        mask &= here;
+    }
     if (p->submit->has_device && p->submit->device >= devices->count)
         return gm_problem_set(p->problem, GM_ENODEVICE, "device", "there are %u devices", devices->count);
     for (uint32_t i = 0; i < devices->count; i++) {
@@ -133,6 +140,8 @@ static int gm_plan_device(struct gm_plan *p, struct gm_device **chosen)
     for (uint32_t i = 0; i < p->submit->buffers; i++)
         if (p->arena[i] != NULL && p->arena[i]->devices == 0)
             return gm_plan_problem(p, i, "arena", GM_EDEVICELOST, "the arena went with its device");
+    if (apart < GM_BUFFERS_MAX)
+        return gm_plan_problem(p, apart, "arena", GM_ENODEVICE, "the arenas of the job are on different devices");
     return gm_problem_set(p->problem, GM_EDEVICELOST, "device", "the device is out of service");
 }
 

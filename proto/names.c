@@ -252,6 +252,33 @@ const char *gm_buffer_content_name(const struct gm_op_row *row, uint32_t i)
     return content < sizeof names / sizeof *names ? names[content] : NULL;
 }
 
+/* What is wrong with a buffer of this content when a job fails with this status; NULL: nothing that is known. */
+static const char *gm_content_complaint(uint32_t content, int status)
+{
+    static const struct {
+        int status;
+        const char *text;
+    } complaints[] = {
+        [GM_CONTENT_EDGES] = {GM_EINVAL, "has an edge that is NaN or less than the one before it"},
+        [GM_CONTENT_INDEX] = {GM_EBOUNDS, "has an index outside 0 to length - 1"},
+        [GM_CONTENT_OFFSETS] = {GM_EBOUNDS, "has an offset that is less than the one before it, or outside 0 to n"}};
+    return content < sizeof complaints / sizeof *complaints && complaints[content].status == status
+               ? complaints[content].text
+               : NULL;
+}
+
+int gm_failure_problem(struct gm_problem *problem, const struct gm_op_row *row, int status)
+{
+    char name[GM_FIELD_BYTES_MAX];
+    for (uint32_t i = 0; i < row->inputs; i++) {
+        const char *const text = gm_content_complaint(gm_buffer_content(row->buffer[i]), status);
+        gm_buffer_name(row, i, "", name);
+        if (text != NULL)
+            return gm_problem_set(problem, status, name, "%s %s", name, text);
+    }
+    return gm_problem_set(problem, status, status == GM_EEMPTY ? "n" : "", "%s", gm_error_text(status));
+}
+
 const char *gm_compare_name(uint32_t compare)
 {
     switch (compare) {

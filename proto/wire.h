@@ -219,6 +219,9 @@ int gm_dtype_by_name(const char *name, size_t size);
 
 /* What is wrong with arguments, in words. Returns the error. */
 int gm_complaint_problem(struct gm_problem *problem, uint32_t complaint);
+/* What a job of this op failed with on its device, which knows no more than the status: where that is about what a
+ * buffer holds, the field is the buffer. For those who had checked the rest themselves. Returns the status. */
+int gm_failure_problem(struct gm_problem *problem, const struct gm_op_row *row, int status);
 /* An argument's name, its gm_arg_type and gm_arg_place, and what it means. */
 const char *gm_arg_name(uint32_t arg);
 uint32_t gm_arg_type(uint32_t arg);

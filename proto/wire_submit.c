@@ -139,12 +139,21 @@ static int decode_number(const struct gm_map *map, uint32_t key, bool is_element
     return GM_OK;
 }
 
-static int decode_count(const struct gm_map *map, uint32_t key, uint64_t most, uint64_t *count,
-                        struct gm_problem *problem)
+static int decode_size(const struct gm_map *map, uint32_t key, uint64_t *size, struct gm_problem *problem)
+{
+    const int rc = gm_map_u64(map, key, size, problem);
+    if (rc == GM_OK && *size > GM_ELEMENTS_MAX)
+        return gm_problem_set(problem, GM_ESIZE, key_names[key], "%s is more than %" PRIu64, key_names[key],
+                              GM_ELEMENTS_MAX);
+    return rc;
+}
+
+/* What 32 bits do not hold is more than any count may be, so the check of arguments says how many these are. */
+static int decode_count(const struct gm_map *map, uint32_t key, uint64_t *count, struct gm_problem *problem)
 {
     const int rc = gm_map_u64(map, key, count, problem);
-    if (rc == GM_OK && *count > most)
-        return gm_problem_set(problem, GM_ESIZE, key_names[key], "%s is more than %" PRIu64, key_names[key], most);
+    if (*count > UINT32_MAX)
+        *count = UINT32_MAX;
     return rc;
 }
 
@@ -190,9 +199,10 @@ static int decode_arg(const struct gm_map *map, uint32_t arg, const struct gm_op
         rc = decode_compare(map, key, &number, problem);
     else if (type == GM_ARG_ELEMENT || type == GM_ARG_F64)
         rc = decode_number(map, key, type == GM_ARG_ELEMENT, args->dtype, &number, problem);
+    else if (type == GM_ARG_COUNT)
+        rc = decode_count(map, key, &number, problem);
     else
-        rc = decode_count(map, key, type == GM_ARG_COUNT ? gm_arg_count_most(place) : GM_ELEMENTS_MAX, &number,
-                          problem);
+        rc = decode_size(map, key, &number, problem);
     if (place == GM_AT_COUNT)
         args->count = (uint32_t)number;
     else if (place == GM_AT_COUNT2)

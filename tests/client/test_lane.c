@@ -232,6 +232,14 @@ static void refused_requests_never_reach_the_lane(void **state)
     assert_int_equal(GM_EALIAS, gm_submit(client, &bad, &job));
     gm_last_failure(client, &failure);
     assert_string_equal("out[0].offset", failure.field);
+    assert_string_equal("out[0] overlaps in[0]", failure.text);
+    bad = gm_request("run_length", GM_U8, 8);
+    bad.in[0] = gm_in_arena(arena, 0, 8);
+    bad.out[0] = gm_in_arena(arena, 8, 8), bad.out[1] = gm_in_arena(arena, 8, 64);
+    assert_int_equal(GM_EALIAS, gm_submit(client, &bad, &job));
+    gm_last_failure(client, &failure);
+    assert_string_equal("out[1].offset", failure.field);
+    assert_string_equal("out[1] overlaps out[0]", failure.text);
     bad = sum_of(4), bad.dtype = GM_I8;
     assert_int_equal(GM_EDTYPE, gm_submit(client, &bad, &job));
     bad = sum_of(4), bad.out[0] = bad.in[0];
@@ -330,6 +338,12 @@ static void options_choose_lanes(void **state)
     options.wait = (enum gm_wait_strategy)3;
     assert_int_equal(GM_EINVAL, gm_open(&options, &none, &failure));
     assert_string_equal("wait", failure.field);
+    options = (struct gm_options){.socket = options.socket, .reserved0 = 1};
+    assert_int_equal(GM_EINVAL, gm_open(&options, &none, &failure));
+    assert_string_equal("reserved", failure.field);
+    options = (struct gm_options){.socket = options.socket, .reserved = {1}};
+    assert_int_equal(GM_EINVAL, gm_open(&options, &none, &failure));
+    assert_string_equal("reserved", failure.field);
     lanes_stop(&p);
 }
 

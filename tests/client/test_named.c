@@ -189,6 +189,9 @@ static void bad_names_are_refused_here_and_unknown_ones_there(void **state)
     assert_int_equal(GM_EINVAL, gm_arena_create_named(client, name, 1, GM_MEMORY_SHARED, 0, in_ms(20000), &arena));
     gm_last_failure(client, &failure);
     assert_string_equal("name", failure.field);
+    assert_int_equal(GM_EINVAL, gm_arena_create(client, 1, (enum gm_memory)2, 0, in_ms(20000), &arena));
+    gm_last_failure(client, &failure);
+    assert_string_equal("memory", failure.field);
     name[63] = '\0';
     assert_int_equal(GM_OK, gm_arena_attach(client, name, in_ms(20000), &arena));
     assert_int_equal(GM_ENOTFOUND, gm_arena_attach(client, "gone", in_ms(20000), &arena));

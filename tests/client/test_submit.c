@@ -81,6 +81,18 @@ static void bad_requests_are_refused_by_field(void **state)
     bad = good, bad.n = GM_INLINE_BYTES / 4 + 1;
     bad.in[0].bytes = bad.n * 4;
     assert_refused(&bad, GM_ESIZE, "in[0]");
+    bad = good, bad.in[0].offset = 4; /* which memory does not have */
+    assert_refused(&bad, GM_EINVAL, "in[0].offset");
+    bad = good, bad.pad = 1;
+    assert_refused(&bad, GM_EINVAL, "reserved");
+    for (size_t i = 0; i < sizeof bad.reserved / sizeof *bad.reserved; i++) {
+        bad = good, bad.reserved[i] = 1;
+        assert_refused(&bad, GM_EINVAL, "reserved");
+    }
+    bad = good, bad.op = "cast", bad.to = GM_F64 + 1;
+    assert_refused(&bad, GM_EDTYPE, "to");
+    bad = good, bad.op = "gather", bad.index = GM_F32;
+    assert_refused(&bad, GM_EDTYPE, "index");
     /* Each output fits a message, both do not. */
     static uint8_t memory[GM_INLINE_BYTES];
     bad = gm_request("run_length", GM_U8, GM_INLINE_BYTES / 8);

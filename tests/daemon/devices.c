@@ -184,6 +184,15 @@ static void several_devices_share_the_work_and_one_death_is_not_the_others(void 
     sum.id = 0, sum.u.submit.has_device = true, sum.u.submit.device = 0;
     client_call(c, &sum, &response);
     assert_int_equal(response.problem.code, GM_ENODEVICE);
+    struct gm_wire_request dot = sum; /* nothing is lost where two devices that serve have an arena each */
+    create.id = 0, create.u.arena_create.device = 2;
+    client_call(c, &create, &response);
+    assert_int_equal(gm_wire_result_u64(&response, "arena", &handle, &problem), GM_OK);
+    dot.id = 0, dot.u.submit.has_device = false, dot.u.submit.op = GM_OP_dot, dot.u.submit.buffers = 2;
+    dot.u.submit.buffer[1] = (struct gm_wire_buffer){.place = GM_PLACE_ARENA, .arena = (uint32_t)handle};
+    client_call(c, &dot, &response);
+    assert_int_equal(response.problem.code, GM_ENODEVICE);
+    assert_string_equal(response.problem.field, "in[1].arena");
     kill((pid_t)stats_u64(&child, "devices.1.pid"), SIGKILL);
     stats_wait(&child, "devices.1.restarts", 1);
     assert_int_equal(stats_u64(&child, "devices.0.restarts"), 0);

@@ -169,11 +169,44 @@ static void results_that_are_errors_arrive_as_such(void **state)
     struct gm_request request = gm_request("sum", GM_I64, 2);
 
     request.in[0] = gm_in_memory(large, sizeof large);
-    assert_int_equal(GM_EOVERFLOW, gm_run(client, &request, in_ms(20000), NULL));
+    check_run(client, &request, GM_EOVERFLOW, "");
     request = gm_request("max", GM_F32, 0);
-    assert_int_equal(GM_EEMPTY, gm_run(client, &request, in_ms(20000), NULL));
+    check_run(client, &request, GM_EEMPTY, "n");
     assert_int_equal(GM_EPERM, gm_drain(client, in_ms(20000)));
     assert_int_equal(0, stat_of(client, "daemon.draining"));
+    gm_close(client);
+}
+
+/* Only the device sees what a buffer holds; the answer names that buffer on both ways. */
+static void bad_data_is_refused_by_the_name_of_its_buffer(void **state)
+{
+    static const uint32_t five[] = {0, 2, 1, 4, 9}; /* of 4 elements: they fall, and leave 0 to 4 */
+    static const float falls[] = {0, 2, 1};
+    static float elements[8];
+    static uint64_t counts[8];
+    struct gm_client *const client = daemon_open(*state);
+    struct gm_request bad[] = {gm_request("gather", GM_F32, 5), gm_request("segmented_scan_sum", GM_F32, 4),
+                               gm_request("histogram_edges", GM_F32, 4)};
+    struct gm_arena *arena;
+
+    bad[0].length = 4, bad[0].index = GM_U32;
+    bad[1].segments = 4, bad[1].index = GM_U32;
+    bad[2].bins = 2;
+    assert_int_equal(GM_OK, gm_arena_create(client, 4096, GM_MEMORY_SHARED, GM_DEVICE_ANY, in_ms(20000), &arena));
+    uint8_t *const memory = gm_arena_data(arena);
+    for (size_t i = 0; i < 3; i++) {
+        const void *const second = i == 2 ? (const void *)falls : (const void *)five;
+        const size_t bytes = i == 2 ? sizeof falls : sizeof five;
+        bad[i].in[0] = gm_in_memory(elements, sizeof elements);
+        bad[i].in[1] = gm_in_memory(second, bytes);
+        bad[i].out[0] = gm_in_memory(counts, sizeof counts);
+        check_run(client, &bad[i], i == 2 ? GM_EINVAL : GM_EBOUNDS, "in[1]");
+        memcpy(memory + 1024, second, bytes);
+        bad[i].in[0] = gm_in_arena(arena, 0, sizeof elements);
+        bad[i].in[1] = gm_in_arena(arena, 1024, bytes);
+        bad[i].out[0] = gm_in_arena(arena, 2048, sizeof counts);
+        check_run(client, &bad[i], i == 2 ? GM_EINVAL : GM_EBOUNDS, "in[1]");
+    }
     gm_close(client);
 }
 
@@ -184,6 +217,7 @@ int main(void)
         cmocka_unit_test(places_in_arenas_are_checked),
         cmocka_unit_test(arenas_of_others_and_freed_ones_are_refused),
         cmocka_unit_test(results_that_are_errors_arrive_as_such),
+        cmocka_unit_test(bad_data_is_refused_by_the_name_of_its_buffer),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);

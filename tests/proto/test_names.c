@@ -89,6 +89,34 @@ static void op_rows_are_consistent(void **state)
     }
 }
 
+static void failures_of_jobs_name_the_buffer_that_they_are_about(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t op;
+        int status;
+        const char *field, *text;
+    } told[] = {
+        {GM_OP_gather, GM_EBOUNDS, "in[1]", "in[1] has an index outside 0 to length - 1"},
+        {GM_OP_scatter, GM_EBOUNDS, "in[1]", "in[1] has an index outside 0 to length - 1"},
+        {GM_OP_segmented_sum, GM_EBOUNDS, "in[1]",
+         "in[1] has an offset that is less than the one before it, or outside 0 to n"},
+        {GM_OP_histogram_edges, GM_EINVAL, "in[1]", "in[1] has an edge that is NaN or less than the one before it"},
+        {GM_OP_min, GM_EEMPTY, "n", "no elements: the result is undefined"},
+        {GM_OP_segmented_sum, GM_EOVERFLOW, "", "a result does not fit its type"},
+        {GM_OP_gather, GM_EINVAL, "", "invalid argument"},
+        {GM_OP_nop, GM_ECANCELLED, "", "cancelled"},
+    };
+    for (size_t i = 0; i < sizeof told / sizeof told[0]; i++) {
+        const struct gm_op_row row = gm_op_row(told[i].op);
+        struct gm_problem problem;
+        assert_int_equal(gm_failure_problem(&problem, &row, told[i].status), told[i].status);
+        assert_int_equal(problem.code, told[i].status);
+        assert_string_equal(problem.field, told[i].field);
+        assert_string_equal(problem.text, told[i].text);
+    }
+}
+
 static void results_widen_by_kind(void **state)
 {
     (void)state;
@@ -154,6 +182,7 @@ int main(void)
         cmocka_unit_test(ops_and_dtypes_are_dense_and_found_by_name),
         cmocka_unit_test(numbers_outside_of_the_tables_have_no_name),
         cmocka_unit_test(op_rows_are_consistent),
+        cmocka_unit_test(failures_of_jobs_name_the_buffer_that_they_are_about),
         cmocka_unit_test(results_widen_by_kind),
         cmocka_unit_test(only_the_last_methods_are_for_admins),
         cmocka_unit_test(a_problem_is_cut_to_its_fields),

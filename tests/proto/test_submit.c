@@ -72,10 +72,11 @@ static void key_arena(const char *name, uint64_t arena, uint64_t offset)
 
 static struct gm_wire_request last;
 
+static struct gm_problem problem; /* of the last that was expected */
+
 static void expect(int code, const char *field)
 {
     static const size_t count_at = 1 + 1 + 1 + 7; /* array, type, id, "submit" */
-    struct gm_problem problem;
     bool has_id;
     m.bytes[count_at] = (uint8_t)(0x80 | pairs);
     const int rc = decode_request(&m, m.out.size, &last, &has_id, &problem);
@@ -244,7 +245,6 @@ static void an_inline_input_of_the_largest_size_is_taken(void **state)
     static uint8_t frame[GM_FRAME_HEADER + GM_FRAME_BYTES_MAX], data[GM_INLINE_BYTES_MAX + 4];
     struct gm_wire_out out = {frame, 0, sizeof frame, false};
     struct gm_wire_request request = {.id = 1, .method = GM_METHOD_SUBMIT}, back;
-    struct gm_problem problem;
     bool has_id;
     request.u.submit = (struct gm_wire_submit){.op = GM_OP_sum, .args.dtype = GM_DTYPE_f32, .buffers = 1};
     for (uint32_t more = 0; more < 2; more++) {
@@ -381,6 +381,8 @@ static void histograms_have_bins_and_finite_edges(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         histogram(cases[i].bins, cases[i].lo, cases[i].hi);
         expect(cases[i].code, cases[i].field);
+        if (cases[i].code == GM_ESIZE) /* the bound that counts, and not that of a descriptor's field */
+            assert_string_equal(problem.text, "bins must be 1 to 65536");
     }
     typed("histogram", "i64", 1);
     key_u64("bins", 2);

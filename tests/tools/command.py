@@ -30,6 +30,8 @@ def help_and_usage():
     refused(2, "run needs an op", "run")
     refused(2, 'unknown op "summ"', "run", "summ")
     refused(2, "takes no input", "run", "nop", "file")
+    for option, value in (("--dtype", "f32"), ("--count", "3"), ("--output", "/nonexistent/file"), ("--format", "raw")):
+        refused(2, f"nop takes no {option}", "run", "nop", option, value)
     refused(2, "takes one input", "run", "sum", "a", "b")
     refused(2, "not an element type", "run", "sum", "-t", "f33")
     refused(2, "fill needs --dtype, --count and --value", "run", "fill")
@@ -84,6 +86,10 @@ def scalars():
     assert text("run", "max", stdin="nan 1") == "nan\n"
     assert text("run", "sum", "-n", "2", stdin="1 2 3") == "3\n"
     refused(1, "GM_EEMPTY", "run", "max")
+    assert text("run", "copy", stdin="1e-310 5e-324 -1e-309") == "1e-310\n5e-324\n-1e-309\n"
+    assert text("run", "sum", stdin="%f" % 1e300) == "1e+300\n"
+    refused(1, f'line 2: "{16 * "1"}..." has 1280 characters, a number at most 1279', "run", "sum",
+            stdin="1\n" + 1280 * "1")
     refused(1, "GM_EOVERFLOW", "run", "sum", stdin="9223372036854775807 1")
     refused(1, 'line 2: "x"', "run", "sum", stdin="1\n2 x")
     refused(1, "is not a number of type i64", "run", "sum", stdin="9223372036854775808")
@@ -109,10 +115,12 @@ def arrays():
     for wrong, message in ((["--hi", "0"], "hi must be more than lo (GM_EINVAL)"),
                            (["--lo", "nan"], "lo must be finite (GM_EINVAL)"),
                            (["--bins", "0"], "bins must be 1 to 16777216 (GM_ESIZE)"),
-                           (["--bins", "16777217"], "bins must be 1 to 16777216 (GM_ESIZE)")):
+                           (["--bins", "16777217"], "bins must be 1 to 16777216 (GM_ESIZE)"),
+                           (["--bins", str(1 << 63)], "bins must be 1 to 16777216 (GM_ESIZE)")):
         refused(1, "histogram: " + message, *histogram, *wrong)
+    refused(2, '--count: "-1" is not a number of elements, at most 1099511627776', "run", "sum", "-n", "-1")
     refused(2, "not auto, inline, shared or device", "run", "sort", "--arena", "cloud")
-    refused(2, "not a number of this type", "run", "fill", "-t", "u8", "-n", "1", "--value", "256")
+    refused(2, "not a number of type u8", "run", "fill", "-t", "u8", "-n", "1", "--value", "256")
     numbers = list(range(300000, 0, -1))
     out = run("run", "sort", stdin="\n".join(map(str, numbers)))
     assert out.split() == [str(i).encode() for i in range(1, 300001)]
@@ -218,7 +226,7 @@ def numpy_files(folder):
     numpy.save(path, array.astype(">f8"))
     refused(1, "big-endian", "run", "sum", path)
     numpy.save(path, array.astype("c16"))
-    refused(1, "element type is none of ours", "run", "sum", path)
+    refused(1, "element type is none of ours: u1 i1 u4 i4 u8 i8 f2 f4 f8\n", "run", "sum", path)
     numpy.save(path, numpy.zeros(3, dtype=[("a", "f4")]))
     refused(1, "structured", "run", "sum", path)
     for version in ((1, 0), (2, 0), (3, 0)):

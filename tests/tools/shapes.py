@@ -109,7 +109,7 @@ def two_inputs(folder, a, b, short, index):
     refused(2, "has 2 elements, not the 3 of --count", "run", "axpby", a, short, *factors, "-n", "3")
     refused(2, "holds i32, not f32", "run", "axpby", a, index, *factors)
     refused(2, "axpby needs --beta", "run", "axpby", a, b, "--alpha", "2")
-    refused(2, '--alpha: "x" is not a number of this type', "run", "axpby", a, b, "--alpha", "x", "--beta", "1")
+    refused(2, '--alpha: "x" is not a number of type f32', "run", "axpby", a, b, "--alpha", "x", "--beta", "1")
     run("arena", "put", b, "b")
     assert text("run", "axpby", a, "@b", *factors) == whole
     assert text("run", "axpby", "@b", "@b", *factors, "-t", "f32", "-n", "1") == "18\n"

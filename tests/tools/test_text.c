@@ -61,8 +61,14 @@ static void wrong_numbers_are_named_with_their_line(void **state)
     assert_int_equal(3, problem.line);
     assert_string_equal("\"4x\" is not a number of type i64", problem.what);
     assert_false(text_parse("1\0002", 3, GM_F64, numbers, &problem));
-    memset(text, '1', 100);
-    assert_false(text_parse(text, 100, GM_F64, numbers, &problem));
+    static char digits[NUMERAL_BYTES_MAX];
+    memset(digits, '0', sizeof digits);
+    assert_true(text_parse(digits, sizeof digits - 1, GM_F64, numbers, &problem));
+    assert_false(text_parse(digits, sizeof digits, GM_F64, numbers, &problem));
+    assert_string_equal("\"0000000000000000...\" has 1280 characters, a number at most 1279", problem.what);
+    digits[3] = 0x1b;
+    assert_false(text_parse(digits, sizeof digits, GM_F64, numbers, &problem));
+    assert_null(strchr(problem.what, 0x1b));
     assert_false(text_parse("\x1b[31m", 5, GM_F64, numbers, &problem));
     assert_null(strchr(problem.what, 0x1b));
 }
@@ -207,6 +213,20 @@ static void floats_are_printed_as_short_as_possible(void **state)
     assert_string_equal("6.55e+04", out);
     number_print(GM_BF16, &bf16_pi, out);
     assert_string_equal("3.14", out);
+    /* Denormals have fewer digits than normal numbers. */
+    const double least = 0x1p-1074, less = 1e-310;
+    const float f_least = 0x1p-149f;
+    const uint16_t two = 2;
+    number_print(GM_F64, &least, out);
+    assert_string_equal("5e-324", out);
+    number_print(GM_F64, &less, out);
+    assert_string_equal("1e-310", out);
+    number_print(GM_F32, &f_least, out);
+    assert_string_equal("1e-45", out);
+    number_print(GM_F16, &two, out);
+    assert_string_equal("1e-07", out);
+    number_print(GM_BF16, &two, out);
+    assert_string_equal("2e-40", out);
 }
 
 static void integers_are_printed_whole(void **state)

@@ -9,6 +9,7 @@
 #include "command.h"
 #include "text.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -128,13 +129,14 @@ static int read_type(uint32_t arg, const char *text, uint32_t op, uint8_t *type)
 
 static int read_number(uint32_t arg, const char *text, const struct gm_args *args, uint64_t *number)
 {
-    uint32_t most;
+    char wanted[64];
     double real;
     int compare;
 
     switch (gm_arg_type(arg)) {
     case GM_ARG_ELEMENT:
-        return number_parse(text, args->dtype, number) ? EXIT_DONE : bad(arg, text, "a number of this type");
+        snprintf(wanted, sizeof wanted, "a number of type %s", gm_element_name(args->dtype));
+        return number_parse(text, args->dtype, number) ? EXIT_DONE : bad(arg, text, wanted);
     case GM_ARG_F64:
         if (!parse_f64(text, &real))
             return bad(arg, text, "a number");
@@ -145,10 +147,13 @@ static int read_number(uint32_t arg, const char *text, const struct gm_args *arg
         *number = (uint64_t)compare;
         return compare >= 0 ? EXIT_DONE : bad(arg, text, "eq, ne, lt, le, gt, ge, between or outside");
     case GM_ARG_COUNT:
-        most = gm_arg_count_most(gm_arg_place(arg));
-        return parse_u64(text, most, number) ? EXIT_DONE : bad(arg, text, "a whole number in range");
+        if (!parse_u64(text, UINT64_MAX, number))
+            return bad(arg, text, "a whole number");
+        *number = *number < UINT32_MAX ? *number : UINT32_MAX; /* more than any may be: the check says */
+        return EXIT_DONE;
     default:
-        return parse_u64(text, GM_ELEMENTS_MAX, number) ? EXIT_DONE : bad(arg, text, "a whole number in range");
+        snprintf(wanted, sizeof wanted, "a whole number of at most %" PRIu64, GM_ELEMENTS_MAX);
+        return parse_u64(text, GM_ELEMENTS_MAX, number) ? EXIT_DONE : bad(arg, text, wanted);
     }
 }
 

@@ -113,6 +113,8 @@ static int take_output(struct run *run, const char *path)
 
 static int take_option(struct run *run, int option, const char *value)
 {
+    char wanted[64];
+
     if (arguments_take(&run->arguments, option, value))
         return EXIT_DONE;
     switch (option) {
@@ -123,7 +125,8 @@ static int take_option(struct run *run, int option, const char *value)
         return EXIT_DONE;
     case 'n':
         run->operands.has_n = parse_u64(value, GM_ELEMENTS_MAX, &run->args.n);
-        return run->operands.has_n ? EXIT_DONE : bad_value("--count", value, "a number of elements");
+        snprintf(wanted, sizeof wanted, "a number of elements, at most %" PRIu64, GM_ELEMENTS_MAX);
+        return run->operands.has_n ? EXIT_DONE : bad_value("--count", value, wanted);
     case OPTION_ARENA:
         return place_kind_by_name(value, &run->place) ? EXIT_DONE
                                                       : bad_value("--arena", value, "auto, inline, shared or device");
@@ -171,12 +174,27 @@ static int take_inputs(struct run *run, uint32_t count, char **paths)
     return EXIT_DONE;
 }
 
+/* An option for elements, or for something to write, that the op does not have; NULL: none. */
+static const char *needless(const struct run *run)
+{
+    const bool typed = run->row.types != GM_NO_TYPES;
+    const bool writes = run->row.outputs > 0 || run->row.result != GM_RESULT_NONE;
+
+    return !typed && run->args.dtype != GM_NO_ELEMENT ? "--dtype"
+           : !typed && run->operands.has_n            ? "--count"
+           : !writes && run->outputs > 0              ? "--output"
+           : !writes && run->has_format               ? "--format"
+                                                      : NULL;
+}
+
 /* What this op needs and what it does not take. */
 static int check(const struct run *run)
 {
     const char *words[2];
     size_t count = 0;
 
+    if (needless(run) != NULL)
+        return usage_error("run", "%s takes no %s", gm_op_name(run->op), needless(run));
     if (run->row.inputs == 0 && run->row.outputs > 0 && run->args.dtype == GM_NO_ELEMENT)
         words[count++] = "--dtype";
     if (run->row.inputs == 0 && run->row.outputs > 0 && !run->operands.has_n)

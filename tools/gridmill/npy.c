@@ -69,11 +69,18 @@ static bool take_string(struct text *t, const char **string, size_t *size)
 }
 
 /* Type strings: byte order, kind, size. Names of ours are kind and bits; this maps between the two. */
+#define DESCRS(D)                                                                                           \
+    D("u1", GM_U8) D("i1", GM_I8) D("u4", GM_U32) D("i4", GM_I32) D("u8", GM_U64) D("i8", GM_I64)           \
+    D("f2", GM_F16) D("f4", GM_F32) D("f8", GM_F64)
+#define D(descr, dtype) {descr, dtype},
 static const struct {
     const char *descr;
     uint32_t dtype;
-} descrs[] = {{"u1", GM_U8},  {"i1", GM_I8},  {"u4", GM_U32}, {"i4", GM_I32}, {"u8", GM_U64},
-              {"i8", GM_I64}, {"f2", GM_F16}, {"f4", GM_F32}, {"f8", GM_F64}};
+} descrs[] = {DESCRS(D)};
+#undef D
+#define D(descr, dtype) " " descr
+static const char other_type[] = "the element type is none of ours:" DESCRS(D);
+#undef D
 
 static bool parse_descr(struct text *t, struct npy *npy)
 {
@@ -86,7 +93,7 @@ static bool parse_descr(struct text *t, struct npy *npy)
     if (!take_string(t, &descr, &size))
         return false;
     if (size != 3)
-        return bad(t, "the element type is none of ours");
+        return bad(t, other_type);
     for (size_t i = 0; i < sizeof descrs / sizeof *descrs; i++) {
         if (memcmp(descr + 1, descrs[i].descr, 2) != 0)
             continue;
@@ -97,7 +104,7 @@ static bool parse_descr(struct text *t, struct npy *npy)
             break;
         return true;
     }
-    return bad(t, "the element type is none of ours");
+    return bad(t, other_type);
 }
 
 static bool parse_dimension(struct text *t, uint64_t *value)

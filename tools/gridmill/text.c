@@ -8,6 +8,7 @@
 #include "gridmill.h"
 
 #include <errno.h>
+#include <float.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -158,11 +159,25 @@ bool number_parse(const char *text, uint32_t dtype, uint64_t *bits)
     }
 }
 
+/* What is wrong with a piece of so many bytes, of which number has those that were kept. */
+static void describe(char *number, size_t kept, size_t bytes, uint32_t dtype, struct text_problem *problem)
+{
+    for (size_t i = 0; i < kept; i++)
+        if (number[i] < 0x20 || number[i] == 0x7f)
+            number[i] = '?';
+    if (kept < bytes)
+        snprintf(problem->what, sizeof problem->what, "\"%.16s...\" has %zu characters, a number at most %zu", number,
+                 bytes, kept);
+    else
+        snprintf(problem->what, sizeof problem->what, "\"%.63s\" is not a number of type %s", number,
+                 gm_element_name(dtype));
+}
+
 bool text_parse(const char *text, size_t size, uint32_t dtype, void *elements, struct text_problem *problem)
 {
     const size_t element_bytes = gm_element_bytes(dtype);
     char *out = elements;
-    char number[NUMBER_BYTES_MAX];
+    char number[NUMERAL_BYTES_MAX];
     uint64_t bits;
     size_t at = 0, bytes;
 
@@ -174,12 +189,8 @@ bool text_parse(const char *text, size_t size, uint32_t dtype, void *elements, s
         const size_t kept = bytes < sizeof number ? bytes : sizeof number - 1;
         memcpy(number, piece, kept);
         number[kept] = '\0';
-        if (bytes >= sizeof number || strlen(number) != bytes || !number_parse(number, dtype, &bits)) {
-            for (size_t i = 0; i < kept; i++)
-                if (number[i] < 0x20 || number[i] == 0x7f)
-                    number[i] = '?';
-            snprintf(problem->what, sizeof problem->what, "\"%.63s\" is not a number of type %s", number,
-                     gm_element_name(dtype));
+        if (kept < bytes || strlen(number) != bytes || !number_parse(number, dtype, &bits)) {
+            describe(number, kept, bytes, dtype, problem);
             return false;
         }
         /* Little-endian: the low bytes are the element. */
@@ -188,12 +199,14 @@ bool text_parse(const char *text, size_t size, uint32_t dtype, void *elements, s
     }
 }
 
+/* Where printing begins: fewer digits than these could not be all that normal numbers need, but denormals have less. */
 static int print_half(uint32_t dtype, uint32_t bits, char *out)
 {
     const double value = half_value(dtype, bits);
+    const bool denormal = (bits & 0x7fffu) >> half_fraction(dtype) == 0;
     uint64_t back;
 
-    for (int digits = 2; digits < 5; digits++) {
+    for (int digits = denormal ? 1 : 2; digits < 5; digits++) {
         const int length = snprintf(out, NUMBER_BYTES_MAX, "%.*g", digits, value);
         if (isnan(value) || (half_bits(dtype, strtod(out, NULL), &back) && back == bits))
             return length;
@@ -203,7 +216,7 @@ static int print_half(uint32_t dtype, uint32_t bits, char *out)
 
 static int print_f32(float value, char *out)
 {
-    for (int digits = 6; digits < 9; digits++) {
+    for (int digits = fabsf(value) < FLT_MIN ? 1 : 6; digits < 9; digits++) {
         const int length = snprintf(out, NUMBER_BYTES_MAX, "%.*g", digits, (double)value);
         if (strtof(out, NULL) == value || isnan(value))
             return length;
@@ -213,7 +226,7 @@ static int print_f32(float value, char *out)
 
 static int print_f64(double value, char *out)
 {
-    for (int digits = 15; digits < 17; digits++) {
+    for (int digits = fabs(value) < DBL_MIN ? 1 : 15; digits < 17; digits++) {
         const int length = snprintf(out, NUMBER_BYTES_MAX, "%.*g", digits, value);
         if (strtod(out, NULL) == value || isnan(value))
             return length;

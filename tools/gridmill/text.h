@@ -11,7 +11,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#define NUMBER_BYTES_MAX 64u /* one number, in and out */
+#define NUMBER_BYTES_MAX 64u /* one number, out */
+#define NUMERAL_BYTES_MAX 1280u /* one number, in: the exact value of the least f64 has 1077 characters */
 
 /* Where and why parsing failed. */
 struct text_problem {
