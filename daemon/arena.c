@@ -84,12 +84,12 @@ static void gm_arena_release(struct gm_arena *arena)
     if (base == NULL) {
         d->arenas.count--;
         d->arenas.bytes -= arena->bytes;
-        if (arena->kind == GM_ARENA_SHARED)
-            d->arenas.shared_bytes -= arena->bytes;
-        arena->user->arena_bytes -= arena->bytes;
+        gm_user_pay_back(d, arena->user, arena->bytes, arena->kind == GM_ARENA_SHARED);
     }
-    if (session == NULL)
+    if (session == NULL) {
         arena->user->named--;
+        gm_user_settle(d, arena->user);
+    }
     arena->last_session = session != NULL ? session->id : 0, arena->last_generation = arena->generation;
     arena->state = GM_ARENA_FREE;
     arena->session = NULL;

@@ -34,23 +34,14 @@ int gm_arena_admit_handle(struct gm_session *session, uint32_t entries, struct g
     if (session->arenas >= GM_ARENAS_PER_SESSION_MAX)
         return gm_problem_set(problem, GM_EQUOTA, "", "a connection has at most %u arenas", GM_ARENAS_PER_SESSION_MAX);
     const struct gm_daemon *d = session->daemon;
-    if (session->user->arenas + entries > d->config.user_arenas)
+    if (session->user->arenas + entries > d->config.user_arenas) {
+        session->user->counted.refused++;
         return gm_problem_set(problem, GM_EQUOTA, "", "the user has %u of %u arenas (--user-arenas)",
                               session->user->arenas, d->config.user_arenas);
+    }
     if (d->arenas.entries + entries >= GM_ARENAS_MAX)
-        return gm_problem_set(problem, GM_EQUOTA, "", "all %u arenas are in use", GM_ARENAS_MAX - 1u);
-    return GM_OK;
-}
-
-static int gm_arena_admit(struct gm_session *session, uint64_t bytes, bool device, struct gm_problem *problem)
-{
-    struct gm_daemon *d = session->daemon;
-    if (bytes > d->config.quota || session->user->arena_bytes > d->config.quota - bytes)
-        return gm_problem_set(problem, GM_EQUOTA, "bytes", "the user has %llu of %llu bytes",
-                              (unsigned long long)session->user->arena_bytes, (unsigned long long)d->config.quota);
-    if (!device && (bytes > d->config.memory || d->arenas.shared_bytes > d->config.memory - bytes))
-        return gm_problem_set(problem, GM_ENOMEM, "bytes", "%llu of the daemon's %llu bytes for arenas are taken",
-                              (unsigned long long)d->arenas.shared_bytes, (unsigned long long)d->config.memory);
+        return gm_problem_set(problem, GM_EQUOTA, "", "all %u arenas are in use, %u by the user", GM_ARENAS_MAX - 1u,
+                              session->user->arenas);
     return GM_OK;
 }
 
@@ -89,7 +80,7 @@ static int gm_arena_check(struct gm_session *session, const struct gm_wire_reque
         return status;
     status = gm_arena_admit_handle(session, name[0] != 0 ? 2 : 1, problem);
     if (status == GM_OK)
-        status = gm_arena_admit(session, bytes, request->u.arena_create.device_memory, problem);
+        status = gm_user_admit(session, bytes, !request->u.arena_create.device_memory, "bytes", problem);
     if (status != GM_OK)
         d->counters.rejected_quota++;
     return status;
@@ -115,9 +106,7 @@ void gm_arena_create(struct gm_session *session, const struct gm_wire_request *r
     arena->targets = targets;
     d->arenas.count++;
     d->arenas.bytes += bytes;
-    if (!device)
-        d->arenas.shared_bytes += bytes;
-    session->user->arena_bytes += bytes;
+    gm_user_pay(d, session->user, bytes, !device);
     session->arenas++;
     struct gm_arena *handle = named ? gm_named_create(session, arena, request->u.arena_create.name) : arena;
     gm_arena_ask(handle, request->id);

@@ -27,7 +27,9 @@
     F(WORKSPACE, "workspace", "BYTES", "workspace of a device (default: its choice)")                                  \
     F(IDLE_PARK, "idle-park-ms", "N", "idle time after which a device sleeps")                                         \
     F(MEMORY, "memory", "BYTES", "budget of all shared arenas (default: half of the free memory)")                     \
-    F(QUOTA, "quota", "BYTES", "arena bytes of one user")                                                              \
+    F(QUOTA, "quota", "BYTES", "arena bytes of one user, shared and on devices")                                       \
+    F(USER_MEMORY, "user-memory", "BYTES", "shared arenas of one user (default: 3/4 of --memory)")                     \
+    F(USER_SESSIONS, "user-sessions", "N", "connections of one user (default: half of what all may have)")             \
     F(USER_JOBS, "user-jobs", "N", "jobs of one user in flight (default: 3/4 of what all may have)")                   \
     F(USER_LANES, "user-lanes", "N", "lanes of one user on a device (default: 3/4 of what all may have)")              \
     F(USER_ARENAS, "user-arenas", "N", "arenas of one user (default: 3/4 of what all may have)")                       \
@@ -168,6 +170,10 @@ static int gm_config_flag(struct gm_config *config, int flag, const char *text, 
         return gm_config_size("memory", text, GM_ARENA_ALIGN, &config->memory, error);
     case GM_ARG_QUOTA:
         return gm_config_size("quota", text, GM_ARENA_ALIGN, &config->quota, error);
+    case GM_ARG_USER_MEMORY:
+        return gm_config_size("user-memory", text, GM_ARENA_ALIGN, &config->user_memory, error);
+    case GM_ARG_USER_SESSIONS:
+        return gm_config_u32("user-sessions", text, 1, GM_SESSIONS_MAX, &config->user_sessions, error);
     case GM_ARG_USER_JOBS:
         return gm_config_u32("user-jobs", text, 1, GM_INFLIGHT_MAX, &config->user_jobs, error);
     case GM_ARG_USER_LANES:
@@ -241,8 +247,8 @@ int gm_config_parse(struct gm_config *config, int argc, char **argv, enum gm_con
     config->idle_park_ms = GM_IDLE_PARK_MS_DEFAULT, config->drain_ms = GM_DRAIN_MS_DEFAULT;
     config->spin_us = GM_SPIN_AUTO;
     config->quota = GM_ARENA_BYTES_PER_UID_DEFAULT, config->level = GM_LOG_INFO;
-    config->user_jobs = GM_INFLIGHT_PER_UID_DEFAULT, config->user_lanes = GM_LANES_PER_UID_DEFAULT;
-    config->user_arenas = GM_ARENAS_PER_UID_DEFAULT;
+    config->user_sessions = GM_SESSIONS_PER_UID_DEFAULT, config->user_jobs = GM_INFLIGHT_PER_UID_DEFAULT;
+    config->user_lanes = GM_LANES_PER_UID_DEFAULT, config->user_arenas = GM_ARENAS_PER_UID_DEFAULT;
     *action = GM_CONFIG_RUN;
     error[0] = 0;
     optind = 0, opterr = 0;
@@ -264,6 +270,8 @@ int gm_config_parse(struct gm_config *config, int argc, char **argv, enum gm_con
         status = gm_config_add_device(config, "auto", error);
     if (config->memory == 0)
         config->memory = gm_memory_budget();
+    if (config->user_memory == 0)
+        config->user_memory = config->memory / 4u * 3u;
     return status != GM_OK ? status : gm_config_socket(config, socket, error);
 }
 
@@ -290,10 +298,12 @@ void gm_config_print(const struct gm_config *config)
     gm_config_print_number("workspace", config->workspace, config->workspace == 0 ? "the device's choice" : NULL);
     gm_config_print_number("spin-us", config->spin_us,
                            config->spin_us == GM_SPIN_AUTO ? "100, or 0 where processors are few" : NULL);
-    printf("idle-park-ms %" PRIu32 "\nmemory %" PRIu64 "\nquota %" PRIu64 "\nuser-jobs %" PRIu32 "\nuser-lanes %" PRIu32
-           "\nuser-arenas %" PRIu32 "\ndrain-ms %" PRIu32 "\nlog-level %s\n",
-           config->idle_park_ms, config->memory, config->quota, config->user_jobs, config->user_lanes,
-           config->user_arenas, config->drain_ms, gm_log_level_name(config->level));
+    printf("idle-park-ms %" PRIu32 "\nmemory %" PRIu64 "\nquota %" PRIu64 "\n", config->idle_park_ms, config->memory,
+           config->quota);
+    printf("user-memory %" PRIu64 "\nuser-sessions %" PRIu32 "\nuser-jobs %" PRIu32 "\nuser-lanes %" PRIu32
+           "\nuser-arenas %" PRIu32 "\n",
+           config->user_memory, config->user_sessions, config->user_jobs, config->user_lanes, config->user_arenas);
+    printf("drain-ms %" PRIu32 "\nlog-level %s\n", config->drain_ms, gm_log_level_name(config->level));
     printf("device-program %s\n",
            config->program[0] != 0 ? config->program : "(beside gridmilld, or in " GM_LIBEXECDIR ")");
 }

@@ -41,9 +41,11 @@ struct gm_config {
     uint32_t workers;   /* 0: the device process decides */
     uint64_t workspace; /* 0: the device process decides */
     uint32_t idle_park_ms, drain_ms;
-    uint32_t spin_us;                            /* GM_SPIN_AUTO: what suits the machine */
-    uint64_t memory, quota;                      /* bytes of all arenas; of one uid */
-    uint32_t user_jobs, user_lanes, user_arenas; /* of one uid; lanes: on one device */
+    uint32_t spin_us;       /* GM_SPIN_AUTO: what suits the machine */
+    uint64_t memory, quota; /* bytes of shared memory, of all; of memory of any kind, of one uid */
+    /* of one uid; lanes: on one device; memory: bytes of shared memory */
+    uint32_t user_sessions, user_jobs, user_lanes, user_arenas;
+    uint64_t user_memory;
     enum gm_log_level level;
 };
 

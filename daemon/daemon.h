@@ -24,6 +24,7 @@
 #include "session.h"
 #include "socket.h"
 #include "stats.h"
+#include "user.h"
 #include "wire.h"
 
 enum gm_phase {
@@ -42,6 +43,9 @@ struct gm_times {
 /* Admins that wait for the drain. */
 #define GM_DRAIN_WAITERS 8u
 
+/* So many clients of the admin socket get in when there is no other descriptor left. */
+#define GM_ACCEPT_SPARES 2u
+
 struct gm_server {
     struct gm_socket socket[2]; /* public, admin */
     uv_poll_t accept[2];
@@ -52,7 +56,9 @@ struct gm_server {
     uv_prepare_t turn;
     uv_idle_t spin;
     int lock;
-    bool listening, accept_paused;
+    bool listening, rests[2];    /* rests: out of descriptors, the listener is not watched */
+    int spare[GM_ACCEPT_SPARES]; /* descriptors of nothing, kept for clients of the admin socket */
+    uint32_t spares;
     uint32_t accept_failed;  /* out of descriptors, since the log said so */
     uint64_t accept_said_ns; /* when that was; 0: it never did */
     bool calm;               /* nothing has to be looked at before the long tick */
@@ -82,6 +88,7 @@ struct gm_daemon {
     struct gm_counters counters;
     struct gm_devices devices;
     struct gm_sessions sessions;
+    struct gm_users users;
     struct gm_arenas arenas;
     struct gm_jobs jobs;
 };

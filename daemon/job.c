@@ -38,7 +38,7 @@ void gm_job_discard(struct gm_daemon *d, struct gm_job *job)
 {
     if (job->staging != GM_STAGING_NONE) {
         gm_staging_free(&job->device->staging, job->staging);
-        job->session->staged -= job->staged;
+        job->session->staged -= job->staged, job->session->user->staged -= job->staged;
     }
     for (uint32_t i = 0; i < GM_BUFFERS_MAX; i++)
         if (job->arena[i] != NULL)
@@ -64,7 +64,7 @@ void gm_job_accept(struct gm_daemon *d, struct gm_job *job)
         gm_list_push(&job->session->jobs, &job->session_link);
         job->session->inflight++, job->session->user->inflight++;
         job->session->conn.promised += gm_job_promise(job);
-        v->submitted++;
+        v->submitted++, job->session->user->counted.submitted++;
         v->depth++;
         if (v->depth > v->depth_high)
             v->depth_high = v->depth;
@@ -119,15 +119,17 @@ static void gm_job_count(struct gm_daemon *d, const struct gm_job *job, int stat
 {
     struct gm_device *v = job->device;
     struct gm_op_counters *op = &d->counters.op[job->op];
+    struct gm_user_counters *user = &job->session->user->counted;
     v->depth--;
     if (status == GM_OK) {
-        v->done++, op->done++;
+        v->done++, op->done++, user->done++;
+        user->run_ns += run_ns;
         gm_histo_add(&op->wait, wait_ns);
         gm_histo_add(&op->run, run_ns);
     } else if (status == GM_ECANCELLED) {
-        v->cancelled++;
+        v->cancelled++, user->cancelled++;
     } else {
-        v->failed++, op->failed++;
+        v->failed++, op->failed++, user->failed++;
     }
 }
 

@@ -49,8 +49,8 @@ static void gm_lane_release(struct gm_lane *lane)
         (void)!fallocate(lane->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, (off_t)lane->bytes);
     gm_lane_close_fds(lane);
     gm_server_fd_free(d);
-    d->arenas.shared_bytes -= lane->bytes;
-    session->user->arena_bytes -= lane->bytes;
+    gm_user_pay_back(d, session->user, lane->bytes, true);
+    gm_lane_count(lane, &session->user->counted.lane_submitted, &session->user->counted.lane_answered);
     session->lane[v->index] = 0;
     session->lanes--, session->user->lanes[v->index]--;
     v->clients--;
@@ -286,18 +286,15 @@ static int gm_lane_admit(struct gm_session *session, const struct gm_device *v, 
     const struct gm_daemon *d = session->daemon;
     if (session->lane[v->index] != 0)
         return gm_problem_set(problem, GM_EQUOTA, "", "a connection has one lane on a device");
-    if (session->user->lanes[v->index] >= d->config.user_lanes)
+    if (session->user->lanes[v->index] >= d->config.user_lanes) {
+        session->user->counted.refused++;
         return gm_problem_set(problem, GM_EQUOTA, "", "the user has %u of %u lanes on the device (--user-lanes)",
                               session->user->lanes[v->index], d->config.user_lanes);
+    }
     if (v->clients >= GM_LANES_MAX)
-        return gm_problem_set(problem, GM_EQUOTA, "", "all %u lanes of the device are in use", GM_LANES_MAX);
-    if (bytes > d->config.quota || session->user->arena_bytes > d->config.quota - bytes)
-        return gm_problem_set(problem, GM_EQUOTA, "slots", "the user has %" PRIu64 " of %" PRIu64 " bytes",
-                              session->user->arena_bytes, d->config.quota);
-    if (bytes > d->config.memory || d->arenas.shared_bytes > d->config.memory - bytes)
-        return gm_problem_set(problem, GM_ENOMEM, "slots", "%" PRIu64 " of the daemon's %" PRIu64 " bytes are taken",
-                              d->arenas.shared_bytes, d->config.memory);
-    return GM_OK;
+        return gm_problem_set(problem, GM_EQUOTA, "", "all %u lanes of the device are in use, %u by the user",
+                              GM_LANES_MAX, session->user->lanes[v->index]);
+    return gm_user_admit(session, bytes, true, "slots", problem);
 }
 
 /* One that is up before one that is coming back, one where the user may have another lane before one where he may not,
@@ -348,8 +345,7 @@ static struct gm_lane *gm_lane_new(struct gm_session *session, struct gm_device 
     session->lane[v->index] = (uint16_t)index;
     session->lanes++, session->user->lanes[v->index]++;
     v->clients++;
-    d->arenas.shared_bytes += bytes;
-    session->user->arena_bytes += bytes;
+    gm_user_pay(d, session->user, bytes, true);
     return lane;
 }
 
@@ -382,6 +378,7 @@ void gm_lane_open(struct gm_session *session, const struct gm_wire_request *requ
     int status = gm_lane_make(lane);
     if (status == GM_OK) {
         gm_region_lane(v, lane->index, lane->memory, slots);
+        lane->noted = true;
         lane->start = gm_lane_header(lane)->start, lane->answered = 0;
         lane->first = lane->sampled_to = lane->seen_head = lane->seen_end = lane->start;
         status = gm_lane_add(lane, 0);

@@ -35,6 +35,7 @@ struct gm_lane {
     uint32_t index, slots_log2;
     uint32_t request; /* of the client, when one waits for an answer */
     bool answer;
+    bool noted;    /* the dispatcher's note is of this lane, and not of one before it */
     bool held;     /* the device may reach its memory */
     bool asked;    /* a request about it is on its way to the device */
     bool draining; /* cut is valid: jobs below it were accepted before the drain */
@@ -101,6 +102,8 @@ void gm_lanes_look_now(struct gm_device *v, uint64_t now);
 /* In the queue of a device: accepted and not answered, or waiting in a lane at the last look. */
 uint64_t gm_lanes_depth(const struct gm_device *v, const struct gm_lane_totals *totals);
 const char *gm_lane_state_name(const struct gm_lane *lane);
+/* Adds the jobs that the device took from it, and those that were answered, as the dispatcher says. */
+void gm_lane_count(const struct gm_lane *lane, uint64_t *submitted, uint64_t *answered);
 
 /* lanes_recover.c: a device process is replaced */
 void gm_lanes_fall(struct gm_device *v);

@@ -54,6 +54,16 @@ const char *gm_lane_state_name(const struct gm_lane *lane)
     }
 }
 
+void gm_lane_count(const struct gm_lane *lane, uint64_t *submitted, uint64_t *answered)
+{
+    if (!lane->noted || lane->device->region == NULL)
+        return;
+    const struct gm_lane_note *note = gm_region_note(lane->device, lane->index);
+    const uint64_t done = gm_load_acquire_u64(&note->answered), taken = gm_load_relaxed_u64(&note->taken);
+    *submitted += taken > done ? taken : done; /* what was answered was taken */
+    *answered += done;
+}
+
 /* Half a descriptor is there when all of its granules carry the lap. word: its first one. */
 static bool gm_half_is_whole(const struct gm_lane *lane, uint64_t position, uint32_t *word)
 {

@@ -24,6 +24,11 @@ void gm_request_error(struct gm_session *session, uint32_t id, const struct gm_p
     gm_conn_commit(&session->conn, &out, -1);
 }
 
+void gm_request_rejected(struct gm_session *session)
+{
+    session->user->counted.submitted++, session->user->counted.rejected++;
+}
+
 void gm_request_ok(struct gm_session *session, uint32_t id)
 {
     struct gm_wire_out out;
@@ -174,6 +179,7 @@ static void gm_request_busy(struct gm_session *session, uint32_t id)
 {
     struct gm_problem problem;
     session->daemon->counters.rejected_busy++;
+    gm_request_rejected(session);
     gm_problem_set(&problem, GM_EBUSY, "", "busy: %" PRIu64 " of %u bytes of answers to this connection are due",
                    session->conn.promised + gm_conn_unsent(&session->conn), GM_OUTPUT_BYTES_MAX);
     gm_request_error(session, id, &problem);
@@ -199,8 +205,10 @@ bool gm_request_frame(struct gm_conn *conn, const uint8_t *body, size_t size)
     if (status != GM_OK) {
         if (gm_conn_unsent(conn) > GM_CONN_UNSENT_MAX)
             return false;
-        if (request.method == GM_METHOD_SUBMIT)
+        if (request.method == GM_METHOD_SUBMIT) {
             d->counters.rejected_bad++;
+            gm_request_rejected(session);
+        }
         gm_request_error(session, request.id, &problem);
         return true;
     }

@@ -24,6 +24,8 @@ struct gm_job;
 bool gm_request_frame(struct gm_conn *conn, const uint8_t *body, size_t size);
 /* Error answer; nothing when the session has left. */
 void gm_request_error(struct gm_session *session, uint32_t id, const struct gm_problem *problem);
+/* A submit of it was refused. */
+void gm_request_rejected(struct gm_session *session);
 /* Empty map as the result. */
 void gm_request_ok(struct gm_session *session, uint32_t id);
 

@@ -269,14 +269,27 @@ static void gm_server_handles(struct gm_daemon *d)
     uv_timer_start(&s->tick, gm_tick, d->times.ping_ms, 0);
 }
 
-static void gm_raise_descriptor_limit(void)
+/* For so many of each. A shared arena has one, and a copy on the way to a client; a lane its memory, doorbell and wake
+ * pipe, of which one end is the client's as soon as he has it. */
+static rlim_t gm_descriptors(uint32_t sessions, uint32_t arenas, uint32_t lanes, uint32_t devices)
 {
+    return 64u + sessions + 2u * arenas + (4u * lanes + 16u) * (rlim_t)devices;
+}
+
+static void gm_raise_descriptor_limit(const struct gm_config *c)
+{
+    const rlim_t all = gm_descriptors(GM_SESSIONS_ADMIN + GM_SESSIONS_MAX, GM_ARENAS_MAX, GM_LANES_MAX, c->devices);
+    const rlim_t one = gm_descriptors(c->user_sessions, c->user_arenas, c->user_lanes, c->devices);
     struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
-        const rlim_t enough = GM_SESSIONS_MAX + 2u * GM_ARENAS_MAX + 3u * GM_LANES_MAX + 256u;
-        limit.rlim_cur = limit.rlim_max < enough ? limit.rlim_max : enough;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return;
+    if (limit.rlim_cur < limit.rlim_max && limit.rlim_cur < all) {
+        limit.rlim_cur = limit.rlim_max < all ? limit.rlim_max : all;
         setrlimit(RLIMIT_NOFILE, &limit);
     }
+    if (limit.rlim_cur <= one)
+        gm_log(GM_LOG_WARN, "limit", "one user may take all %llu file descriptors, and then nobody else gets in",
+               (unsigned long long)limit.rlim_cur);
 }
 
 static struct gm_daemon *gm_daemon_new(const struct gm_config *config)
@@ -316,7 +329,7 @@ int gm_server_run(const struct gm_config *config)
     gm_log_set_level(config->level);
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN); /* an arena above RLIMIT_FSIZE is an error and not the end */
-    gm_raise_descriptor_limit();
+    gm_raise_descriptor_limit(config);
     struct gm_daemon *d = gm_daemon_new(config);
     if (d == NULL || uv_loop_init(&d->loop) != 0) {
         gm_log(GM_LOG_ERROR, "start", "failed: no memory for the loop");

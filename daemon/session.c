@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Sessions and users. Loop thread only. A client may leave at any moment, also inside one of our own callbacks, so
+ * Sessions. Loop thread only. A client may leave at any moment, also inside one of our own callbacks, so
  * leaving is two steps: its connection says so (gm_session_gone), and the end of the turn cleans up
  * (gm_sessions_leave), when no job of it is being handled.
  */
@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -21,34 +22,13 @@
 /* So long a request waits for the jobs of its session, at least, when none of them is answered. */
 #define GM_HELD_NS UINT64_C(900000000)
 
+#define GM_SESSIONS_TABLE (GM_SESSIONS_ADMIN + GM_SESSIONS_MAX)
+
 static_assert(offsetof(struct gm_session, conn) == 0, "the connection is the session");
 
 void gm_sessions_init(struct gm_daemon *d)
 {
     gm_list_init(&d->sessions.leaving);
-}
-
-static struct gm_user *gm_user_of(struct gm_daemon *d, uid_t uid)
-{
-    struct gm_user *unused = NULL;
-    for (uint32_t i = 0; i < d->sessions.users_high; i++) {
-        struct gm_user *user = &d->sessions.user[i];
-        const bool used = gm_user_exists(user);
-        if (used && user->uid == uid)
-            return user;
-        if (!used && unused == NULL)
-            unused = user;
-    }
-    if (unused == NULL && d->sessions.users_high < GM_SESSIONS_MAX)
-        unused = &d->sessions.user[d->sessions.users_high++];
-    if (unused == NULL)
-        return NULL;
-    memset(unused, 0, sizeof *unused);
-    unused->uid = uid;
-    gm_list_init(&unused->work);
-    for (uint32_t i = 0; i < GM_DEVICES_MAX; i++)
-        gm_list_init(&unused->flow[i].sessions);
-    return unused;
 }
 
 static void gm_session_refuse(struct gm_daemon *d, int fd, int code, const char *text)
@@ -76,6 +56,29 @@ static uint32_t gm_session_new_id(struct gm_sessions *sessions)
     }
 }
 
+/* The first free entry that it may take; none: the size of the table. */
+static uint32_t gm_session_free(const struct gm_sessions *sessions, bool admin)
+{
+    uint32_t index = admin ? 0 : GM_SESSIONS_ADMIN;
+    while (index < GM_SESSIONS_TABLE && sessions->session[index].state != GM_SESSION_FREE)
+        index++;
+    return index;
+}
+
+/* Whoever may open the admin socket is not held to what users may have. false: text says which bound was met. */
+static bool gm_session_admit(struct gm_daemon *d, struct gm_user *user, uint32_t index, bool admin, char *text)
+{
+    if (!admin && user->sessions >= d->config.user_sessions) {
+        user->counted.refused++;
+        snprintf(text, GM_ERROR_TEXT_MAX, "busy: the user has %" PRIu32 " of %" PRIu32 " connections (--user-sessions)",
+                 user->sessions, d->config.user_sessions);
+        return false;
+    }
+    snprintf(text, GM_ERROR_TEXT_MAX, "busy: all %u connections are in use, %" PRIu32 " by the user", GM_SESSIONS_MAX,
+             user->sessions);
+    return index < GM_SESSIONS_TABLE;
+}
+
 void gm_session_accept(struct gm_daemon *d, int fd, bool admin)
 {
     struct gm_sessions *sessions = &d->sessions;
@@ -85,12 +88,11 @@ void gm_session_accept(struct gm_daemon *d, int fd, bool admin)
         gm_session_refuse(d, fd, GM_ESYSTEM, "the peer has no credentials");
         return;
     }
-    uint32_t index = 0;
-    while (index < GM_SESSIONS_MAX && sessions->session[index].state != GM_SESSION_FREE)
-        index++;
-    struct gm_user *user = index < GM_SESSIONS_MAX ? gm_user_of(d, peer.uid) : NULL;
-    if (user == NULL || user->sessions >= GM_SESSIONS_PER_UID_MAX) {
-        gm_session_refuse(d, fd, GM_EBUSY, user == NULL ? "too many connections" : "too many connections of this user");
+    struct gm_user *user = gm_user_of(d, peer.uid);
+    const uint32_t index = gm_session_free(sessions, admin);
+    char text[GM_ERROR_TEXT_MAX];
+    if (!gm_session_admit(d, user, index, admin, text)) {
+        gm_session_refuse(d, fd, GM_EBUSY, text);
         return;
     }
     struct gm_session *session = &sessions->session[index];
@@ -200,8 +202,9 @@ void gm_session_settle(struct gm_session *session)
     if (session->state != GM_SESSION_LEAVING || !session->conn_closed || session->inflight != 0 ||
         session->arenas != 0 || session->lanes != 0 || gm_list_linked(&session->leave))
         return;
-    session->user->sessions--;
     session->state = GM_SESSION_FREE;
+    session->user->sessions--;
+    gm_user_settle(session->daemon, session->user);
 }
 
 /* Its requests are held. Because of output that it does not read: for some time, then it is told goodbye. Because of

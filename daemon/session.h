@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Clients and the users they belong to: who may have how much. Loop thread only; bounded by GM_SESSIONS_MAX. A session
+ * Clients. Loop thread only; bounded by GM_SESSIONS_MAX, and GM_SESSIONS_ADMIN of the admin socket. A session
  * lives until its connection is closed, its last job is answered, its last arena and lane are gone, in whatever order.
  */
 #ifndef GM_DAEMON_SESSION_H
@@ -13,6 +13,7 @@
 #include "conn.h"
 #include "limits.h"
 #include "list.h"
+#include "user.h"
 
 struct gm_daemon;
 struct gm_job;
@@ -23,30 +24,6 @@ struct gm_flow {
     struct gm_link jobs;
     int32_t deficit;
 };
-
-struct gm_user_flow {
-    struct gm_link link; /* in gm_device.users while jobs wait */
-    struct gm_link sessions;
-    int32_t deficit;
-};
-
-/* One uid. Exists while it has sessions or named arenas. */
-struct gm_user {
-    uid_t uid;
-    uint32_t sessions, named; /* both 0: free entry */
-    uint32_t inflight;        /* jobs of its sessions */
-    uint32_t arenas;          /* entries of the table: handles, and memory with a name */
-    uint32_t lanes[GM_DEVICES_MAX];
-    uint64_t arena_bytes;
-    struct gm_link work; /* arenas whose turn to be made or given back has not come */
-    uint32_t works;      /* those in the pool */
-    struct gm_user_flow flow[GM_DEVICES_MAX];
-};
-
-static inline bool gm_user_exists(const struct gm_user *user)
-{
-    return user->sessions != 0 || user->named != 0;
-}
 
 enum gm_session_state {
     GM_SESSION_FREE = 0,
@@ -76,11 +53,9 @@ struct gm_session {
 };
 
 struct gm_sessions {
-    struct gm_session session[GM_SESSIONS_MAX];
-    struct gm_user user[GM_SESSIONS_MAX];
-    uint32_t count, high, last_id; /* high: entries used so far */
-    uint32_t users_high;
-    struct gm_link leaving; /* their client left in this turn */
+    struct gm_session session[GM_SESSIONS_ADMIN + GM_SESSIONS_MAX]; /* the first ones: of the admin socket alone */
+    uint32_t count, high, last_id;                                  /* high: entries used so far */
+    struct gm_link leaving;                                         /* their client left in this turn */
 };
 
 void gm_sessions_init(struct gm_daemon *d);

@@ -18,6 +18,9 @@
 /* One session may hold a quarter, so that one client with large inline data cannot keep the others out. */
 #define GM_STAGING_PER_SESSION (GM_STAGING_BYTES / 4u)
 
+/* And a user three quarters, on all devices together, for the same reason. */
+#define GM_STAGING_PER_USER (GM_STAGING_BYTES / 4u * 3u)
+
 static_assert(GM_STAGING_BLOCKS == 1u << (GM_STAGING_ORDERS - 1u), "the largest order is the whole arena");
 static_assert(GM_STAGING_BLOCKS >= GM_INFLIGHT_MAX, "every job in flight can have a block");
 static_assert(GM_STAGING_PER_SESSION >= 4u * GM_INLINE_BYTES_MAX, "a session can have two of the largest jobs");

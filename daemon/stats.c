@@ -17,14 +17,24 @@ enum gm_stats_scope { GM_SCOPE_DAEMON, GM_SCOPE_DEVICE, GM_SCOPE_OP, GM_SCOPE_LA
  * text, of which a device has three and none is longer than GM_ERROR_TEXT_MAX. */
 #define GM_STATS_HISTO_BYTES (128u + 19u * GM_HISTO_BUCKETS)
 #define GM_STATS_LANE_BYTES 256u
-#define GM_STATS_USER_BYTES 192u
 #define GM_STATS_BASE (32768u + GM_DEVICES_MAX * 2048u + GM_OP_COUNT * (256u + 3u * GM_STATS_HISTO_BYTES))
-/* Lanes that are shown; how many a device has is among its rows. */
-#define GM_STATS_LANES_MAX                                                                                             \
-    ((GM_STATS_BYTES_MAX - GM_STATS_BASE - GM_SESSIONS_MAX * GM_STATS_USER_BYTES) / GM_STATS_LANE_BYTES)
-static_assert(GM_STATS_BASE + GM_SESSIONS_MAX * GM_STATS_USER_BYTES + GM_LANES_MAX * GM_STATS_LANE_BYTES <=
-                  GM_STATS_BYTES_MAX,
-              "every user, and the lanes of a device at least");
+/* The row of a user has numbers alone: each is a name with its length in front, and nine bytes. */
+#define GM_BYTES_DAEMON(name) 0u
+#define GM_BYTES_DEVICE(name) 0u
+#define GM_BYTES_OP(name) 0u
+#define GM_BYTES_LANE(name) 0u
+#define GM_BYTES_USER(name) (uint32_t)(sizeof(#name) + 9u)
+enum {
+#define S(scope, name, kind, unit, help) +GM_BYTES_##scope(name)
+    GM_STATS_USER_BYTES = 8u
+#include "stats.def"
+#undef S
+};
+/* Users and lanes share the rest of the message, the users first, with room left for the lanes of a device. */
+#define GM_STATS_ROWS_BYTES (GM_STATS_BYTES_MAX - GM_STATS_BASE)
+#define GM_STATS_USERS_FIT ((GM_STATS_ROWS_BYTES - GM_LANES_MAX * GM_STATS_LANE_BYTES) / GM_STATS_USER_BYTES)
+static_assert(GM_STATS_BASE + GM_LANES_MAX * GM_STATS_LANE_BYTES + 256u * GM_STATS_USER_BYTES <= GM_STATS_BYTES_MAX,
+              "the lanes of a device at least, and many users");
 
 enum gm_stats_kind { GM_KIND_COUNTER, GM_KIND_GAUGE, GM_KIND_TEXT, GM_KIND_HISTOGRAM };
 
@@ -116,7 +126,7 @@ static void gm_put_scope(struct gm_wire_out *out, enum gm_stats_scope scope, con
 #define GM_STATS_LIMITS(L)                                                                                             \
     L("devices", GM_DEVICES_MAX)                                                                                       \
     L("sessions", GM_SESSIONS_MAX)                                                                                     \
-    L("sessions_per_user", GM_SESSIONS_PER_UID_MAX)                                                                    \
+    L("sessions_per_user", d->config.user_sessions)                                                                    \
     L("inflight", GM_INFLIGHT_MAX)                                                                                     \
     L("inflight_per_session", GM_INFLIGHT_PER_SESSION_MAX)                                                             \
     L("inflight_per_user", d->config.user_jobs)                                                                        \
@@ -126,11 +136,13 @@ static void gm_put_scope(struct gm_wire_out *out, enum gm_stats_scope scope, con
     L("arena_bytes", GM_ARENA_BYTES_MAX)                                                                               \
     L("arena_bytes_per_user", d->config.quota)                                                                         \
     L("arena_bytes_all", d->config.memory)                                                                             \
+    L("shared_bytes_per_user", d->config.user_memory)                                                                  \
     L("elements", GM_ELEMENTS_MAX)                                                                                     \
     L("histogram_bins", GM_HIST_BINS_MAX)                                                                              \
     L("histogram_edges_bins", GM_HIST_EDGES_MAX)                                                                       \
     L("inline_bytes", GM_INLINE_BYTES_MAX)                                                                             \
     L("staging_bytes_per_session", GM_STAGING_PER_SESSION)                                                             \
+    L("staging_bytes_per_user", GM_STAGING_PER_USER)                                                                   \
     L("frame_bytes", GM_FRAME_BYTES_MAX)                                                                               \
     L("output_bytes", GM_OUTPUT_BYTES_MAX)                                                                             \
     L("msgpack_depth", GM_MSGPACK_DEPTH_MAX)                                                                           \
@@ -163,35 +175,34 @@ static bool gm_may_see(const struct gm_session *session, const struct gm_user *u
     return session->admin || session->user->uid == 0 || user == session->user;
 }
 
-/* The users that the session may see; how many they are. out NULL: only that. */
+/* The users that the session may see, as many as fit; how many they are. out NULL: only that. */
 static uint32_t gm_stats_users(const struct gm_session *session, struct gm_wire_out *out)
 {
-    const struct gm_sessions *sessions = &session->daemon->sessions;
+    const struct gm_users *users = &session->daemon->users;
     uint32_t count = 0;
-    for (uint32_t i = 0; i < sessions->users_high; i++) {
-        const struct gm_user *user = &sessions->user[i];
+    for (uint32_t i = 0; i < users->high && count < GM_STATS_USERS_FIT; i++) {
+        const struct gm_user *user = &users->user[i];
         if (!gm_user_exists(user) || !gm_may_see(session, user))
             continue;
         count++;
         if (out == NULL)
             continue;
         struct gm_stats_user user_values = {0};
-        gm_fill_user(user, &user_values);
+        gm_fill_user(session->daemon, user, &user_values);
         gm_put_scope(out, GM_SCOPE_USER, &user_values);
     }
     return count;
 }
 
-/* The lanes that the session may see, in order, at most GM_STATS_LANES_MAX; how many they are. out NULL: only that. */
-static uint32_t gm_stats_lanes(const struct gm_session *session, uint64_t now, struct gm_wire_out *out)
+/* The lanes that the session may see, in order, at most so many; how many they are. out NULL: only that. */
+static uint32_t gm_stats_lanes(const struct gm_session *session, uint64_t now, uint32_t most, struct gm_wire_out *out)
 {
     struct gm_devices *devices = &session->daemon->devices;
     uint32_t count = 0;
     for (uint32_t i = 0; i < devices->count; i++)
         for (uint32_t k = 1; k <= GM_LANES_MAX && devices->device[i].clients != 0; k++) {
             const struct gm_lane *lane = &devices->device[i].client[k];
-            if (lane->phase == GM_LANE_UNUSED || !gm_may_see(session, lane->session->user) ||
-                count == GM_STATS_LANES_MAX)
+            if (lane->phase == GM_LANE_UNUSED || !gm_may_see(session, lane->session->user) || count == most)
                 continue;
             count++;
             if (out == NULL)
@@ -233,9 +244,10 @@ void gm_stats_reply(struct gm_session *session, uint32_t id)
     gm_lanes_watch(d);
     for (uint32_t i = 0; i < d->devices.count; i++)
         gm_lanes_look_now(&d->devices.device[i], now);
-    const uint32_t lanes = gm_stats_lanes(session, now, NULL), users = gm_stats_users(session, NULL);
-    const size_t rows = (size_t)lanes * GM_STATS_LANE_BYTES + (size_t)users * GM_STATS_USER_BYTES;
-    if (!gm_conn_reserve(&session->conn, GM_STATS_BASE + rows, &out))
+    const uint32_t users = gm_stats_users(session, NULL), users_bytes = users * GM_STATS_USER_BYTES;
+    const uint32_t fit = (GM_STATS_ROWS_BYTES - users_bytes) / GM_STATS_LANE_BYTES;
+    const uint32_t lanes = gm_stats_lanes(session, now, fit, NULL);
+    if (!gm_conn_reserve(&session->conn, GM_STATS_BASE + users_bytes + lanes * GM_STATS_LANE_BYTES, &out))
         return;
     const size_t start = gm_wire_begin_result(&out, id);
     gm_wire_put_map(&out, 7);
@@ -246,7 +258,7 @@ void gm_stats_reply(struct gm_session *session, uint32_t id)
     gm_put_devices(&out, d, now);
     gm_put_ops(&out, d);
     gm_wire_put_str(&out, "lanes"), gm_wire_put_array(&out, lanes);
-    gm_stats_lanes(session, now, &out);
+    gm_stats_lanes(session, now, lanes, &out);
     gm_wire_put_str(&out, "users"), gm_wire_put_array(&out, users);
     gm_stats_users(session, &out);
     gm_wire_put_str(&out, "limits"), gm_put_limits(&out, d);

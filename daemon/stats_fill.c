@@ -55,6 +55,7 @@ void gm_fill_daemon(const struct gm_daemon *d, uint64_t now, struct gm_stats_dae
     s->sessions = d->sessions.count;
     s->sessions_total = d->counters.sessions_total;
     s->sessions_refused = d->counters.sessions_refused;
+    s->users = gm_users_count(d);
     s->protocol_errors = d->counters.protocol_errors;
     s->slow_readers = d->counters.slow_readers;
     s->arenas = d->arenas.count, s->arena_bytes = (double)d->arenas.bytes;
@@ -165,27 +166,37 @@ void gm_fill_op(const struct gm_daemon *d, uint32_t op, struct gm_stats_op *s)
 /* Of what the dispatcher and we know, and not of the header, which its client can write. */
 void gm_fill_lane(const struct gm_lane *lane, uint64_t now, struct gm_stats_lane *s)
 {
-    const struct gm_lane_note *note = gm_region_note(lane->device, lane->index);
     s->device = lane->device->index;
     s->lane = gm_wire_lane(lane->device->index, lane->index);
     s->session = lane->session->id, s->pid = (double)lane->session->pid, s->uid = (double)lane->session->user->uid;
     s->slots = (double)(UINT64_C(1) << lane->slots_log2);
     s->state = gm_lane_state_name(lane);
-    s->answered = gm_load_acquire_u64(&note->answered); /* what was answered was taken */
-    s->submitted = gm_load_relaxed_u64(&note->taken);
-    s->submitted = s->submitted > s->answered ? s->submitted : s->answered;
+    s->submitted = s->answered = 0;
+    gm_lane_count(lane, &s->submitted, &s->answered);
     s->waiting = lane->phase == GM_LANE_TAPPED ? lane->waiting : 0;
     s->oldest_ms = s->waiting != 0 ? (double)((now - lane->seen_ns) / 1000000u) : 0;
 }
 
-void gm_fill_user(const struct gm_user *user, struct gm_stats_user *s)
+void gm_fill_user(const struct gm_daemon *d, const struct gm_user *user, struct gm_stats_user *s)
 {
+    const struct gm_user_counters *c = &user->counted;
     uint32_t lanes = 0, most = 0;
-    for (uint32_t i = 0; i < GM_DEVICES_MAX; i++) {
+    s->lane_submitted = c->lane_submitted, s->lane_answered = c->lane_answered;
+    for (uint32_t i = 0; i < d->devices.count; i++) {
         lanes += user->lanes[i];
         most = user->lanes[i] > most ? user->lanes[i] : most;
+        for (uint32_t k = 1, left = user->lanes[i]; k <= GM_LANES_MAX && left != 0; k++) {
+            const struct gm_lane *lane = &d->devices.device[i].client[k];
+            if (lane->phase == GM_LANE_UNUSED || lane->session->user != user)
+                continue;
+            gm_lane_count(lane, &s->lane_submitted, &s->lane_answered);
+            left--;
+        }
     }
     s->uid = (double)user->uid, s->sessions = user->sessions, s->inflight = user->inflight;
     s->lanes = lanes, s->lanes_most = most;
-    s->arenas = user->arenas, s->arena_bytes = (double)user->arena_bytes;
+    s->arenas = user->arenas, s->arena_bytes = (double)user->bytes, s->shared_bytes = (double)user->shared_bytes;
+    s->submitted = c->submitted, s->done = c->done, s->failed = c->failed;
+    s->rejected = c->rejected, s->cancelled = c->cancelled;
+    s->run_ns = c->run_ns, s->refused = c->refused;
 }

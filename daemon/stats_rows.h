@@ -80,6 +80,6 @@ void gm_fill_daemon(const struct gm_daemon *d, uint64_t now, struct gm_stats_dae
 void gm_fill_device(struct gm_daemon *d, struct gm_device *v, uint64_t now, struct gm_stats_device *s);
 void gm_fill_op(const struct gm_daemon *d, uint32_t op, struct gm_stats_op *s);
 void gm_fill_lane(const struct gm_lane *lane, uint64_t now, struct gm_stats_lane *s);
-void gm_fill_user(const struct gm_user *user, struct gm_stats_user *s);
+void gm_fill_user(const struct gm_daemon *d, const struct gm_user *user, struct gm_stats_user *s);
 
 #endif

@@ -31,17 +31,20 @@ static int gm_plan_limits(struct gm_plan *p)
         d->counters.rejected_draining++;
         return gm_problem_set(p->problem, GM_EDRAINING, "", "%s", gm_error_text(GM_EDRAINING));
     }
+    struct gm_user *user = p->session->user;
     int status = GM_OK;
     if (p->session->inflight >= GM_INFLIGHT_PER_SESSION_MAX)
         status = gm_problem_set(p->problem, GM_EBUSY, "", "busy: %u jobs of this connection are in flight",
                                 p->session->inflight);
-    else if (p->session->user->inflight >= d->config.user_jobs)
+    else if (user->inflight >= d->config.user_jobs)
         status = gm_problem_set(p->problem, GM_EBUSY, "", "busy: the user has %u of %u jobs in flight (--user-jobs)",
-                                p->session->user->inflight, d->config.user_jobs);
+                                user->inflight, d->config.user_jobs);
     else if (d->jobs.count >= GM_INFLIGHT_MAX)
         status =
-            gm_problem_set(p->problem, GM_EBUSY, "", "busy: all %u jobs of the daemon are in flight", GM_INFLIGHT_MAX);
+            gm_problem_set(p->problem, GM_EBUSY, "", "busy: all %u jobs of the daemon are in flight, %u of the user",
+                           GM_INFLIGHT_MAX, user->inflight);
     d->counters.rejected_busy += status != GM_OK;
+    user->counted.refused += user->inflight >= d->config.user_jobs;
     return status;
 }
 
@@ -156,6 +159,15 @@ static void gm_plan_stage_output(const struct gm_plan *p, struct gm_job *job, ui
     memset(job->device->staging_bytes + place, 0, out->bytes);
 }
 
+static bool gm_plan_may_stage(const struct gm_plan *p, uint64_t charge)
+{
+    struct gm_user *user = p->session->user;
+    const bool may =
+        p->session->staged + charge <= GM_STAGING_PER_SESSION && user->staged + charge <= GM_STAGING_PER_USER;
+    user->counted.refused += !may;
+    return may;
+}
+
 /* Inline data goes into one block: inputs, then outputs, each at a multiple of 64. */
 static int gm_plan_stage(struct gm_plan *p, struct gm_job *job)
 {
@@ -167,15 +179,16 @@ static int gm_plan_stage(struct gm_plan *p, struct gm_job *job)
             bytes += (p->bytes[i] + 63u) & ~UINT64_C(63);
     if (bytes != 0) {
         const uint64_t charge = gm_staging_charge(bytes);
-        uint32_t offset = GM_STAGING_NONE;
-        if (p->session->staged + charge <= GM_STAGING_PER_SESSION)
-            offset = gm_staging_alloc(&v->staging, bytes);
-        if (offset == GM_STAGING_NONE) {
+        if (gm_plan_may_stage(p, charge))
+            job->staging = gm_staging_alloc(&v->staging, bytes);
+        if (job->staging == GM_STAGING_NONE) {
             p->session->daemon->counters.rejected_busy++;
-            return gm_problem_set(p->problem, GM_EBUSY, "", "busy: too much data of messages is in flight");
+            return gm_problem_set(p->problem, GM_EBUSY, "",
+                                  "busy: too much data of messages is in flight, %" PRIu64 " bytes of the user",
+                                  p->session->user->staged);
         }
-        job->staging = offset, job->staged = charge;
-        p->session->staged += charge;
+        job->staged = charge;
+        p->session->staged += charge, p->session->user->staged += charge;
         v->staging_touched = true;
     }
     uint32_t at = job->staging;
@@ -265,5 +278,6 @@ void gm_submit(struct gm_session *session, const struct gm_wire_request *request
         return;
     if (v != NULL)
         v->submitted++, v->rejected++;
+    gm_request_rejected(session);
     gm_request_error(session, request->id, &problem);
 }

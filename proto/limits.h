@@ -62,14 +62,16 @@
 
 /* Sessions and jobs at the socket. */
 #define GM_SESSIONS_MAX          1024u
-#define GM_SESSIONS_PER_UID_MAX  512u
+#define GM_SESSIONS_ADMIN        8u /* beside them, of the admin socket alone: who looks after it always gets in */
 #define GM_INFLIGHT_PER_SESSION_MAX 1024u /* accepted and not answered; more is `busy` */
 #define GM_INFLIGHT_MAX          16384u   /* over all sessions */
-/* Of the tables that all users share, three quarters: one user alone cannot shut the others out. */
+/* Of what all users share, a half or three quarters: one user alone cannot shut the others out. */
+#define GM_SESSIONS_PER_UID_DEFAULT (GM_SESSIONS_MAX / 2u)
 #define GM_INFLIGHT_PER_UID_DEFAULT (GM_INFLIGHT_MAX / 4u * 3u)
 #define GM_LANES_PER_UID_DEFAULT    (GM_LANES_MAX / 4u * 3u)         /* on one device */
 #define GM_ARENAS_PER_UID_DEFAULT   ((GM_ARENAS_MAX - 1u) / 4u * 3u) /* handles, and one more for each name */
 #define GM_ARENA_BYTES_PER_UID_DEFAULT (UINT64_C(8) << 30)
+#define GM_USERS_MAX (GM_SESSIONS_MAX + GM_SESSIONS_ADMIN + GM_ARENAS_MAX) /* each has a session, or a named arena */
 #define GM_INLINE_BYTES_MAX  (1u << 20) /* data of one job that may ride in a message, each way */
 #define GM_STAGING_BYTES     (32u << 20) /* shared arena in which the daemon stages such data, per device */
 

@@ -43,8 +43,9 @@ static void every_flag_arrives(void **state)
     (void)state;
     assert_int_equal(parse("--socket", "/tmp/g.sock", "--device", "cpu:3", "--device", "cuda:1", "--device", "cpu",
                            "--workers", "7", "--workspace", "64m", "--idle-park-ms", "10", "--memory", "2G", "--quota",
-                           "1t", "--user-jobs", "16384", "--user-lanes", "1", "--user-arenas", "1023", "--drain-ms",
-                           "0", "--spin-us", "50", "--log-level", "debug", "--device-program", "/opt/x", NULL),
+                           "1t", "--user-memory", "1g", "--user-sessions", "1024", "--user-jobs", "16384",
+                           "--user-lanes", "1", "--user-arenas", "1023", "--drain-ms", "0", "--spin-us", "50",
+                           "--log-level", "debug", "--device-program", "/opt/x", NULL),
                      GM_CONFIG_RUN);
     assert_string_equal(config.socket, "/tmp/g.sock");
     assert_int_equal(config.devices, 3);
@@ -59,6 +60,8 @@ static void every_flag_arrives(void **state)
     assert_int_equal(config.idle_park_ms, 10);
     assert_int_equal(config.memory, UINT64_C(2) << 30);
     assert_int_equal(config.quota, UINT64_C(1) << 40);
+    assert_int_equal(config.user_memory, UINT64_C(1) << 30);
+    assert_int_equal(config.user_sessions, 1024);
     assert_int_equal(config.user_jobs, 16384);
     assert_int_equal(config.user_lanes, 1);
     assert_int_equal(config.user_arenas, 1023);
@@ -75,6 +78,7 @@ static void defaults_are_those_of_the_limits(void **state)
     assert_int_equal(config.devices, 1);
     assert_true(config.device[0].automatic);
     assert_int_equal(config.quota, GM_ARENA_BYTES_PER_UID_DEFAULT);
+    assert_int_equal(config.user_sessions, GM_SESSIONS_PER_UID_DEFAULT);
     assert_int_equal(config.user_jobs, GM_INFLIGHT_PER_UID_DEFAULT);
     assert_int_equal(config.user_lanes, GM_LANES_PER_UID_DEFAULT);
     assert_int_equal(config.user_arenas, GM_ARENAS_PER_UID_DEFAULT);
@@ -83,6 +87,9 @@ static void defaults_are_those_of_the_limits(void **state)
     assert_int_equal(config.level, GM_LOG_INFO);
     assert_int_equal(config.spin_us, GM_SPIN_AUTO);
     assert_true(config.memory > 0);
+    assert_int_equal(config.user_memory, config.memory / 4 * 3);
+    assert_int_equal(parse("--socket", "/tmp/s", "--memory", "8m", NULL), GM_CONFIG_RUN);
+    assert_int_equal(config.user_memory, 6 << 20);
 }
 
 static void bad_values_are_refused_and_named(void **state)
@@ -98,6 +105,7 @@ static void bad_values_are_refused_and_named(void **state)
         refused("--idle-park-ms", numbers[i]);
         refused("--drain-ms", numbers[i]);
         refused("--spin-us", numbers[i]);
+        refused("--user-sessions", numbers[i]);
         refused("--user-jobs", numbers[i]);
         refused("--user-lanes", numbers[i]);
         refused("--user-arenas", numbers[i]);
@@ -106,12 +114,16 @@ static void bad_values_are_refused_and_named(void **state)
         refused("--workspace", sizes[i]);
         refused("--memory", sizes[i]);
         refused("--quota", sizes[i]);
+        refused("--user-memory", sizes[i]);
     }
     assert_int_equal(parse("--device", "cpu:256", "--workers", "256", NULL), GM_CONFIG_RUN);
     refused("--log-level", "loud");
     refused("--device-program", "");
     refused("--workers", "0");
     refused("--workers", "257");
+    refused("--user-sessions", "0");
+    refused("--user-sessions", "1025");
+    refused("--user-memory", "4095");
     refused("--user-jobs", "0");
     refused("--user-jobs", "16385");
     refused("--user-lanes", "257");

@@ -24,7 +24,7 @@ static int set_up(void **state)
     gm_list_init(&v->users);
     gm_jobs_init(d);
     for (uint32_t i = 0; i < 8; i++) {
-        gm_list_init(&d->sessions.user[i].flow[0].sessions);
+        gm_list_init(&d->users.user[i].flow[0].sessions);
         gm_list_init(&d->sessions.session[i].flow[0].jobs);
         gm_list_init(&d->sessions.session[i].jobs);
     }
@@ -43,7 +43,7 @@ static struct gm_job *push(uint32_t session, uint32_t user, uint32_t id, uint32_
     struct gm_job *job = gm_job_new(d, false);
     assert_non_null(job);
     job->session = &d->sessions.session[session];
-    job->session->user = &d->sessions.user[user];
+    job->session->user = &d->users.user[user];
     job->device = v, job->id = id, job->cost = cost;
     gm_enqueue_push(v, job);
     return job;

@@ -200,7 +200,7 @@ static void descriptors_of_a_client_that_does_not_read_are_closed(void **state)
     (void)state;
     daemon_start(&child, "normal", NULL);
     const uint64_t fds = stats_u64(&child, "daemon.fds");
-    for (uint32_t i = 0; i < GM_SESSIONS_PER_UID_MAX + 50; i++) { /* more than could be there at a time */
+    for (uint32_t i = 0; i < GM_SESSIONS_PER_UID_DEFAULT + 50; i++) { /* more than could be there at a time */
         struct client *c = client_open(&child, false);
         lane_ask(c, 0, 2);
         client_close(c); /* the reply finds nobody, or was never read */

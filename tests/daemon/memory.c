@@ -156,7 +156,7 @@ static void nobody_waits_for_memory_that_is_made_or_given_back(void **state)
 static void what_is_being_made_is_paid_already(void **state)
 {
     (void)state;
-    static const char *const args[] = {"--quota", "100m", NULL}; /* the budget is 64 MiB */
+    static const char *const args[] = {"--quota", "100m", "--user-memory", "80m", NULL}; /* the budget is 64 MiB */
     struct gm_wire_response response;
     daemon_start(&child, "normal", args);
     struct client *c = client_open(&child, false), *d = client_open(&child, false);

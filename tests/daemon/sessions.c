@@ -126,7 +126,7 @@ static void arenas_are_admitted_against_quota_and_budget(void **state)
     client_close(c); /* with its arena: the quota comes back */
     stats_wait(&child, "daemon.arena_bytes", 0);
     assert_int_equal(daemon_stop(&child), 0);
-    static const char *const budget[] = {"--quota", "1g", NULL};
+    static const char *const budget[] = {"--quota", "1g", "--user-memory", "1g", NULL};
     daemon_start(&child, "normal", budget);
     c = client_open(&child, false);
     create.id = 0, create.u.arena_create.bytes = (64 << 20) + 1;
@@ -342,6 +342,8 @@ static void out_of_descriptors_served_clients_go_on_and_new_ones_get_in_later(vo
         client_call(clients[0], &nop, &response);
         assert_false(response.failed);
     }
+    struct client *admin = client_open(&child, true); /* for whom descriptors are kept */
+    client_close(admin);
     /* One line, and the next one after seconds, with the number of those that it stands for. */
     uint32_t lines = 0;
     for (const uint64_t until = now_ms() + WAIT_MS; lines < 2 && now_ms() < until; sleep_ms(50)) {

@@ -279,6 +279,9 @@ static void no_user_alone_can_take_a_table_unless_told_so(void **state)
     snapshot(c, &r);
     assert_int_equal(response_u64(&r, "limits.inflight_per_user"), response_u64(&r, "limits.inflight") * 3 / 4);
     assert_int_equal(response_u64(&r, "limits.lanes_per_user"), response_u64(&r, "limits.lanes") * 3 / 4);
+    assert_int_equal(response_u64(&r, "limits.sessions_per_user"), response_u64(&r, "limits.sessions") / 2);
+    assert_int_equal(response_u64(&r, "limits.shared_bytes_per_user"),
+                     response_u64(&r, "limits.arena_bytes_all") * 3 / 4);
     assert_true(response_u64(&r, "limits.arenas_per_user") <= response_u64(&r, "limits.arenas") * 3 / 4);
     assert_true(response_u64(&r, "limits.arenas_per_user") >= 700);
     client_close(c);

@@ -137,7 +137,8 @@ static const struct {
 /* Every number that the text may name, and must name. */
 #define NUMBERS(N)                                                                                          \
     N(GM_WIRE_VERSION_MIN) N(GM_WIRE_VERSION_MAX) N(GM_CONTROL_VERSION) N(GM_LANE_VERSION) N(GM_DEVICES_MAX)  \
-    N(GM_SESSIONS_MAX) N(GM_SESSIONS_PER_UID_MAX) N(GM_INFLIGHT_PER_SESSION_MAX) N(GM_INFLIGHT_MAX)           \
+    N(GM_SESSIONS_MAX) N(GM_SESSIONS_ADMIN) N(GM_SESSIONS_PER_UID_DEFAULT)                                   \
+    N(GM_INFLIGHT_PER_SESSION_MAX) N(GM_INFLIGHT_MAX)                                                        \
     N(GM_INFLIGHT_PER_UID_DEFAULT) N(GM_ARENAS_PER_UID_DEFAULT) N(GM_LANES_PER_UID_DEFAULT)                  \
     N(GM_FRAME_HEADER) N(GM_FRAME_BYTES_MAX) N(GM_MSGPACK_DEPTH_MAX) N(GM_MSGPACK_ITEMS_MAX)                 \
     N(GM_METHOD_BYTES_MAX) N(GM_NAME_BYTES_MAX) N(GM_FIELD_BYTES_MAX) N(GM_ERROR_TEXT_MAX)                   \

@@ -248,7 +248,8 @@ static void print_caps(const msgpack_object_map *limits)
                 {"inflight_per_user", "", "jobs of sockets in flight"},
                 {"lanes_per_user", "", "lanes on a device"},
                 {"arenas_per_user", "", "arenas"},
-                {"arena_bytes_per_user", "bytes", "in arenas and lanes"}};
+                {"arena_bytes_per_user", "bytes", "in arenas and lanes"},
+                {"shared_bytes_per_user", "bytes", "of that shared"}};
     char value[TABLE_CELL_BYTES];
 
     printf("  a user may have");

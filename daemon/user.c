@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Entries of users, and the memory that each may have. Loop thread only; a look for a uid costs the entries used so
+ * far.
+ */
+#include "user.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "daemon.h"
+
+uint32_t gm_users_count(const struct gm_daemon *d)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < d->users.high; i++)
+        count += gm_user_exists(&d->users.user[i]);
+    return count;
+}
+
+/* The one that had nothing for the longest time. */
+static struct gm_user *gm_user_forgotten(struct gm_users *users)
+{
+    struct gm_user *oldest = NULL;
+    for (uint32_t i = 0; i < users->high; i++)
+        if (!gm_user_exists(&users->user[i]) && (oldest == NULL || users->user[i].left < oldest->left))
+            oldest = &users->user[i];
+    assert(oldest != NULL); /* there are more entries than users can have something */
+    return oldest;
+}
+
+struct gm_user *gm_user_of(struct gm_daemon *d, uid_t uid)
+{
+    struct gm_users *users = &d->users;
+    for (uint32_t i = 0; i < users->high; i++)
+        if (users->user[i].known && users->user[i].uid == uid)
+            return &users->user[i];
+    struct gm_user *user = users->high < GM_USERS_MAX ? &users->user[users->high++] : gm_user_forgotten(users);
+    memset(user, 0, sizeof *user);
+    user->uid = uid, user->known = true;
+    gm_list_init(&user->work);
+    for (uint32_t i = 0; i < GM_DEVICES_MAX; i++)
+        gm_list_init(&user->flow[i].sessions);
+    return user;
+}
+
+void gm_user_settle(struct gm_daemon *d, struct gm_user *user)
+{
+    if (!gm_user_exists(user))
+        user->left = ++d->users.left;
+}
+
+int gm_user_admit(struct gm_session *session, uint64_t bytes, bool shared, const char *field,
+                  struct gm_problem *problem)
+{
+    struct gm_daemon *d = session->daemon;
+    struct gm_user *user = session->user;
+    const struct gm_config *c = &d->config;
+    int status = GM_OK;
+    if (bytes > c->quota || user->bytes > c->quota - bytes)
+        status = gm_problem_set(problem, GM_EQUOTA, field, "the user has %" PRIu64 " of %" PRIu64 " bytes (--quota)",
+                                user->bytes, c->quota);
+    else if (shared && (bytes > c->user_memory || user->shared_bytes > c->user_memory - bytes))
+        status = gm_problem_set(problem, GM_EQUOTA, field,
+                                "the user has %" PRIu64 " of %" PRIu64 " bytes of shared memory (--user-memory)",
+                                user->shared_bytes, c->user_memory);
+    user->counted.refused += status != GM_OK;
+    if (status == GM_OK && shared && (bytes > c->memory || d->arenas.shared_bytes > c->memory - bytes))
+        status = gm_problem_set(problem, GM_ENOMEM, field,
+                                "%" PRIu64 " of all %" PRIu64 " bytes are taken (--memory), %" PRIu64 " by the user",
+                                d->arenas.shared_bytes, c->memory, user->shared_bytes);
+    return status;
+}
+
+void gm_user_pay(struct gm_daemon *d, struct gm_user *user, uint64_t bytes, bool shared)
+{
+    user->bytes += bytes;
+    if (shared)
+        user->shared_bytes += bytes, d->arenas.shared_bytes += bytes;
+}
+
+void gm_user_pay_back(struct gm_daemon *d, struct gm_user *user, uint64_t bytes, bool shared)
+{
+    user->bytes -= bytes;
+    if (shared)
+        user->shared_bytes -= bytes, d->arenas.shared_bytes -= bytes;
+}
