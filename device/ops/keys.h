@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Order-preserving keys: an element of any number type becomes an unsigned key such that key order is the documented
- * order, by the same few operations for every type. Used by min, max, argmin, argmax and sort on both backends; pure
- * functions.
+ * order, by the same few operations for every type, on both backends. Whatever sorts, or looks for the least, compares
+ * keys. Pure functions.
  *
  * Floats: the bits of a negative number are inverted and the sign of a positive one is set, which gives -NaN, -inf ..
  * -0, +0 .. +inf, +NaN. Adding a constant modulo 2^w rotates all NaNs to one end without a comparison.

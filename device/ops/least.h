@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What min and max share on the CPU: both look for the least key under their own key order. One thread a share; a
- * tile leaves its least key in the workspace.
+ * What smallest and largest elements share on the CPU: both are the least key under a key order of their own. One
+ * thread a share; a tile leaves its least key in the workspace.
  */
 #ifndef GM_OPS_LEAST_H
 #define GM_OPS_LEAST_H

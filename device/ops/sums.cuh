@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What sum, dot and norm2 share on blocks: see sums.h for the rules and reduce.cuh for the way. Integers are exact in
- * 128 bits; floats are added in f64, a chain for each element of a pack.
+ * What sums of elements, products of two and squares share on blocks: see sums.h for the rules and reduce.cuh for the
+ * way. Integers are exact in 128 bits; floats are added in f64, a chain for each element of a pack.
  */
 #ifndef GM_OPS_SUMS_CUH
 #define GM_OPS_SUMS_CUH

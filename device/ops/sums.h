@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What sum, dot and norm2 share on the CPU. Integers are exact in 128 bits and must fit 64 in the end; floats are added
- * in f64 in a fixed number of chains a tile, and tiles in order, so the order depends on n alone.
+ * What sums of elements, products of two and squares share on the CPU. Integers are exact in 128 bits and must fit 64
+ * in the end; floats are added in f64 in a fixed number of chains a tile, and tiles in order, so the order depends on n
+ * alone.
  */
 #ifndef GM_OPS_SUMS_H
 #define GM_OPS_SUMS_H
