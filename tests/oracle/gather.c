@@ -6,24 +6,16 @@
 
 #include "oracle.h"
 
-/* Index i of the second input, or -1 when it is out of range. */
-static int64_t index_at(const struct gm_oracle_job *job, uint64_t i)
-{
-    const uint32_t bytes = gm_dtype_bytes(job->type2);
-    uint64_t v = 0;
-    memcpy(&v, (const uint8_t *)job->in2 + i * bytes, bytes);
-    const bool negative = gm_dtype_kind(job->type2) == 'i' && (v >> (bytes * 8u - 1u) & 1u);
-    return negative || v >= job->value[0] ? -1 : (int64_t)v;
-}
-
 void gm_oracle_gather(struct gm_oracle_job *job)
 {
     const uint32_t bytes = gm_dtype_bytes(job->dtype);
     for (uint64_t i = 0; i < job->n; i++)
-        if (index_at(job, i) < 0) {
+        if (gm_oracle_index(job, i) < 0) {
             job->status = GM_EBOUNDS;
             return;
         }
-    for (uint64_t i = 0; i < job->n; i++)
-        memcpy((uint8_t *)job->out + i * bytes, (const uint8_t *)job->in + (uint64_t)index_at(job, i) * bytes, bytes);
+    for (uint64_t i = 0; i < job->n; i++) {
+        const uint64_t at = (uint64_t)gm_oracle_index(job, i);
+        memcpy((uint8_t *)job->out + i * bytes, (const uint8_t *)job->in + at * bytes, bytes);
+    }
 }

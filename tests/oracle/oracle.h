@@ -85,6 +85,16 @@ static inline __int128 gm_oracle_integer(const struct gm_oracle_job *job, uint64
     }
 }
 
+/* Index i of the second input, or -1 when it is out of range. */
+static inline int64_t gm_oracle_index(const struct gm_oracle_job *job, uint64_t i)
+{
+    const uint32_t bytes = gm_dtype_bytes(job->type2);
+    uint64_t v = 0;
+    memcpy(&v, (const uint8_t *)job->in2 + i * bytes, bytes);
+    const bool negative = gm_dtype_kind(job->type2) == 'i' && (v >> (bytes * 8u - 1u) & 1u);
+    return negative || v >= job->value[0] ? -1 : (int64_t)v;
+}
+
 /* Element i of the second input, where that is offsets. */
 static inline uint64_t gm_oracle_offset(const struct gm_oracle_job *job, uint64_t i)
 {
