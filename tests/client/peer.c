@@ -13,6 +13,11 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+struct gm_request nop(void)
+{
+    return gm_request("nop", GM_NO_ELEMENT, 0);
+}
+
 uint64_t in_ms(uint64_t ms)
 {
     return gm_deadline_in(ms * 1000000u);

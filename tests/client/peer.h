@@ -49,6 +49,7 @@ void peer_serve_all(struct peer *peer, int fd);
 
 /* On the test's thread. */
 struct gm_client *peer_open(struct peer *peer);
+struct gm_request nop(void);
 uint64_t in_ms(uint64_t ms);
 
 #endif

@@ -18,11 +18,6 @@
 static struct lane_peer p;
 static struct gm_client *client;
 
-static struct gm_request nop(void)
-{
-    return gm_request("nop", GM_NO_ELEMENT, 0);
-}
-
 static size_t open_descriptors(void)
 {
     DIR *const folder = opendir("/proc/self/fd");

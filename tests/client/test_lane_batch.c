@@ -24,11 +24,6 @@ static void end(void)
     lanes_stop(&p);
 }
 
-static struct gm_request nop(void)
-{
-    return gm_request("nop", GM_NO_ELEMENT, 0);
-}
-
 /* The op of the next descriptor of a lane, which is answered with the number. */
 static uint32_t op_of_next(uint32_t lane, uint64_t result)
 {

@@ -15,11 +15,6 @@
 static struct lane_peer p;
 static struct gm_client *client;
 
-static struct gm_request nop(void)
-{
-    return gm_request("nop", GM_NO_ELEMENT, 0);
-}
-
 static void begin(struct gm_options options)
 {
     lanes_start(&p, 1, 8, 0);

@@ -13,11 +13,6 @@
 static struct lane_peer p;
 static struct gm_client *client;
 
-static struct gm_request nop(void)
-{
-    return gm_request("nop", GM_NO_ELEMENT, 0);
-}
-
 static const struct gm_options ways[] = {{.lane_only = 1, .wait = GM_WAIT_SPIN_THEN_SLEEP},
                                          {.lane_only = 1, .wait = GM_WAIT_SPIN_THEN_SLEEP, .spin_ns = 1},
                                          {.lane_only = 1, .wait = GM_WAIT_SPIN_THEN_SLEEP, .spin_ns = 3000000000u},

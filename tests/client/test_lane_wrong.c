@@ -11,11 +11,6 @@
 static struct lane_peer p;
 static struct gm_client *client;
 
-static struct gm_request nop(void)
-{
-    return gm_request("nop", GM_NO_ELEMENT, 0);
-}
-
 static void begin(void)
 {
     lanes_start(&p, 1, 8, 0);

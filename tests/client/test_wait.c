@@ -13,11 +13,6 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-static struct gm_request nop(void)
-{
-    return gm_request("nop", GM_NO_ELEMENT, 0);
-}
-
 static struct gm_request sum_of(uint64_t n)
 {
     static const uint64_t zeroes[256];
