@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "run.h"
+#include "map.h"
 
 #define AXPBY_INTEGER(name, type)                                                                                      \
     static void axpby_##name(const struct gm_run *run, uint64_t first, uint64_t count)                                 \
@@ -37,26 +37,8 @@ AXPBY_FLOAT(f64, double, fma, (double)NAN)
 
 void gm_op_axpby_share(struct gm_run *run)
 {
-    uint64_t tile, count;
-    while (gm_run_next_tile(run, &tile)) {
-        const uint64_t first = gm_run_tile(run, tile, &count);
-        switch (run->job->dtype) {
-        case GM_DTYPE_i32:
-        case GM_DTYPE_u32:
-            axpby_32(run, first, count);
-            break;
-        case GM_DTYPE_i64:
-        case GM_DTYPE_u64:
-            axpby_64(run, first, count);
-            break;
-        case GM_DTYPE_f32:
-            axpby_f32(run, first, count);
-            break;
-        case GM_DTYPE_f64:
-            axpby_f64(run, first, count);
-            break;
-        }
-    }
+    static gm_map_loop *const loops[GM_DTYPE_COUNT] = GM_MAP_WRAPPING(axpby);
+    gm_map_share(run, loops);
 }
 
 void gm_op_axpby_finish(struct gm_run *run) { (void)run; }

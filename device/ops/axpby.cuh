@@ -48,22 +48,7 @@ template <typename N> __device__ __forceinline__ void axpby_share(struct gm_run 
 
 __device__ void gm_op_axpby_share(struct gm_run *run)
 {
-    switch (run->job->dtype) {
-    case GM_DTYPE_i32:
-    case GM_DTYPE_u32:
-        axpby_share<uint32_t>(run);
-        break;
-    case GM_DTYPE_i64:
-    case GM_DTYPE_u64:
-        axpby_share<uint64_t>(run);
-        break;
-    case GM_DTYPE_f32:
-        axpby_share<float>(run);
-        break;
-    case GM_DTYPE_f64:
-        axpby_share<double>(run);
-        break;
-    }
+    map_wrapping(run, [run](auto zero) { axpby_share<decltype(zero)>(run); });
 }
 
 __device__ void gm_op_axpby_finish(struct gm_run *run) { (void)run; }

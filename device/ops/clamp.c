@@ -4,7 +4,7 @@
  */
 #include <string.h>
 
-#include "run.h"
+#include "map.h"
 
 #define CLAMP(name, type)                                                                                              \
     static void clamp_##name(const struct gm_run *run, uint64_t first, uint64_t count)                                 \
@@ -27,30 +27,11 @@ CLAMP(f64, double)
 
 void gm_op_clamp_share(struct gm_run *run)
 {
-    uint64_t tile, count;
-    while (gm_run_next_tile(run, &tile)) {
-        const uint64_t first = gm_run_tile(run, tile, &count);
-        switch (run->job->dtype) {
-        case GM_DTYPE_i32:
-            clamp_i32(run, first, count);
-            break;
-        case GM_DTYPE_u32:
-            clamp_u32(run, first, count);
-            break;
-        case GM_DTYPE_i64:
-            clamp_i64(run, first, count);
-            break;
-        case GM_DTYPE_u64:
-            clamp_u64(run, first, count);
-            break;
-        case GM_DTYPE_f32:
-            clamp_f32(run, first, count);
-            break;
-        case GM_DTYPE_f64:
-            clamp_f64(run, first, count);
-            break;
-        }
-    }
+    static gm_map_loop *const loops[GM_DTYPE_COUNT] = {
+        [GM_DTYPE_i32] = clamp_i32, [GM_DTYPE_u32] = clamp_u32, [GM_DTYPE_i64] = clamp_i64,
+        [GM_DTYPE_u64] = clamp_u64, [GM_DTYPE_f32] = clamp_f32, [GM_DTYPE_f64] = clamp_f64,
+    };
+    gm_map_share(run, loops);
 }
 
 void gm_op_clamp_finish(struct gm_run *run) { (void)run; }

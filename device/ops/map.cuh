@@ -118,6 +118,28 @@ template <class F> __device__ __noinline__ void map_share(struct gm_run *run, F 
     }
 }
 
+/* Calls f with a zero of the type in which the job's elements are computed: sums and products of integers wrap, so both
+ * of a width are alike. */
+template <class F> __device__ __forceinline__ void map_wrapping(const struct gm_run *run, F f)
+{
+    switch (run->job->dtype) {
+    case GM_DTYPE_i32:
+    case GM_DTYPE_u32:
+        f(uint32_t());
+        break;
+    case GM_DTYPE_i64:
+    case GM_DTYPE_u64:
+        f(uint64_t());
+        break;
+    case GM_DTYPE_f32:
+        f(float());
+        break;
+    case GM_DTYPE_f64:
+        f(double());
+        break;
+    }
+}
+
 } // namespace
 
 #endif

@@ -28,22 +28,7 @@ template <typename N> __device__ __forceinline__ void stencil3_weighted_share(st
 
 __device__ void gm_op_stencil3_weighted_share(struct gm_run *run)
 {
-    switch (run->job->dtype) {
-    case GM_DTYPE_i32:
-    case GM_DTYPE_u32:
-        stencil3_weighted_share<uint32_t>(run);
-        break;
-    case GM_DTYPE_i64:
-    case GM_DTYPE_u64:
-        stencil3_weighted_share<uint64_t>(run);
-        break;
-    case GM_DTYPE_f32:
-        stencil3_weighted_share<float>(run);
-        break;
-    case GM_DTYPE_f64:
-        stencil3_weighted_share<double>(run);
-        break;
-    }
+    map_wrapping(run, [run](auto zero) { stencil3_weighted_share<decltype(zero)>(run); });
 }
 
 __device__ void gm_op_stencil3_weighted_finish(struct gm_run *run) { (void)run; }

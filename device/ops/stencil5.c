@@ -5,7 +5,7 @@
  */
 #include <math.h>
 
-#include "run.h"
+#include "map.h"
 
 /* Elements i up to end of one row. above, below: whether there is such a row. */
 #define STENCIL5(name, type, product, fused, check)                                                                    \
@@ -42,26 +42,8 @@ STENCIL5(f64, double, TIMES, fma, v == v ? v : (double)NAN)
 
 void gm_op_stencil5_share(struct gm_run *run)
 {
-    uint64_t tile, count;
-    while (gm_run_next_tile(run, &tile)) {
-        const uint64_t first = gm_run_tile(run, tile, &count);
-        switch (run->job->dtype) {
-        case GM_DTYPE_i32:
-        case GM_DTYPE_u32:
-            tile_32(run, first, count);
-            break;
-        case GM_DTYPE_i64:
-        case GM_DTYPE_u64:
-            tile_64(run, first, count);
-            break;
-        case GM_DTYPE_f32:
-            tile_f32(run, first, count);
-            break;
-        case GM_DTYPE_f64:
-            tile_f64(run, first, count);
-            break;
-        }
-    }
+    static gm_map_loop *const loops[GM_DTYPE_COUNT] = GM_MAP_WRAPPING(tile);
+    gm_map_share(run, loops);
 }
 
 void gm_op_stencil5_finish(struct gm_run *run) { (void)run; }

@@ -71,22 +71,7 @@ template <typename N> __device__ __noinline__ void stencil5_share(struct gm_run 
 
 __device__ void gm_op_stencil5_share(struct gm_run *run)
 {
-    switch (run->job->dtype) {
-    case GM_DTYPE_i32:
-    case GM_DTYPE_u32:
-        stencil5_share<uint32_t>(run);
-        break;
-    case GM_DTYPE_i64:
-    case GM_DTYPE_u64:
-        stencil5_share<uint64_t>(run);
-        break;
-    case GM_DTYPE_f32:
-        stencil5_share<float>(run);
-        break;
-    case GM_DTYPE_f64:
-        stencil5_share<double>(run);
-        break;
-    }
+    map_wrapping(run, [run](auto zero) { stencil5_share<decltype(zero)>(run); });
 }
 
 __device__ void gm_op_stencil5_finish(struct gm_run *run) { (void)run; }
