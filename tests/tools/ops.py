@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The measurement of the catalogue's ops, on the CPU: that goals are judged as they are written, what follows from
 figures, that every op has its figures and tools/gpu-suite puts them into its record, that a program which fails costs
-its own figures only, and the plot. usage: ops.py TREE BUILD"""
+its own figures only, the plot, and wrong options. usage: ops.py TREE BUILD"""
 import glob
 import json
 import os
@@ -255,9 +255,24 @@ def plot_has_a_line_of_every_op():
         assert all(word in words for word in ("reduce", "sort", "other", "sum f32", "no_such_op f32")), words
 
 
+def wrong_options_are_told_by_their_names():
+    for program, args, told in (("bench_ops", ["--samples", "19"], "--samples 19 is not a number from 20 to"),
+                                ("bench_ops", ["--op", "none"], "--op: no op none"),
+                                ("bench_ops", ["--types", "some"], "--types: some is neither"),
+                                ("bench_ops", ["--log2-max"], "'--log2-max'"), ("bench_ops", ["more"], "more"),
+                                ("bench_lanes", ["--part", "none"], "--part: no part none"),
+                                ("bench_lanes", ["--idle", "256"], "--idle 256 is not a number from 1 to 255"),
+                                ("bench_socket", ["--idle-s", "1s"], "--idle-s 1s is not a number"),
+                                ("bench_device", ["--workers", "-18446744073709551615"], "--workers -1")):
+        done = subprocess.run([os.path.join(BUILD, "bin", program), *args], stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, text=True, timeout=PATIENT_S)
+        first, rest = done.stderr.split("\n", 1)
+        assert done.returncode == 2 and told in first and rest.startswith("usage: " + program), (args, done)
+
+
 for test in (goals_are_those_that_were_agreed, goals_are_judged_at_their_edges, what_follows_from_figures_is_right,
              tables_are_read_as_the_programs_have_them, peers_have_the_names_of_their_ops, every_peer_of_a_cpu_works,
              suite_writes_the_figures_of_every_op_into_its_record, a_program_that_fails_costs_its_own_figures_only,
-             plot_says_what_is_missing, plot_has_a_line_of_every_op):
+             plot_says_what_is_missing, plot_has_a_line_of_every_op, wrong_options_are_told_by_their_names):
     test()
     print(f"ok   {test.__name__}", flush=True)

@@ -18,7 +18,7 @@ bool gm_bench_number(const char *text, uint64_t low, uint64_t high, uint64_t *va
     char *end;
     errno = 0;
     *value = strtoull(text, &end, 10);
-    return errno == 0 && end != text && *end == 0 && *value >= low && *value <= high;
+    return *text >= '0' && *text <= '9' && errno == 0 && *end == 0 && *value >= low && *value <= high;
 }
 
 static bool take_number(const char *program, const struct gm_bench_option *o, const char *text)
