@@ -50,7 +50,7 @@ GM_DEV bool gm_back_inbox(const struct gm_core *core, struct gm_disp *d)
 {
     struct gm_crew *crew = &d->crew;
     const uint64_t head = d->inbox_head, at = head + gm_lane_id();
-    const uint64_t word = gm_inbox_load(&core->inbox[at & (((uint64_t)1 << core->entries_log2) - 1u)]);
+    const uint64_t word = gm_inbox_load(core, at);
     const uint32_t count = gm_lowest_zero(gm_ballot(gm_inbox_valid(core, at, word)));
     if (count == 0)
         return false;

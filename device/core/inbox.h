@@ -18,12 +18,16 @@ GM_HD uint32_t gm_inbox_op(uint64_t word) { return (uint32_t)word >> 21 & 0xffu;
 GM_HD uint32_t gm_inbox_lane(uint64_t word) { return (uint32_t)word >> 12 & 0x1ffu; }
 GM_HD uint32_t gm_inbox_entry(uint64_t word) { return (uint32_t)word & 0xfffu; }
 
+GM_DEV uint64_t *gm_inbox_at(const struct gm_core *core, uint64_t position)
+{
+    return &core->inbox[position & (((uint64_t)1 << core->entries_log2) - 1u)];
+}
+
 /* Worker, one thread. Release: pairs with the acquire in gm_inbox_load; hands the entry back to the dispatcher. */
 GM_DEV void gm_inbox_push(const struct gm_core *core, uint32_t word)
 {
     const uint64_t t = gm_fetch_add_relaxed_u64(&core->counters->inbox_tail, 1);
-    const uint64_t mask = ((uint64_t)1 << core->entries_log2) - 1u;
-    gm_store_release_u64(&core->inbox[t & mask], (uint64_t)gm_lap(t, core->entries_log2) << 32 | word);
+    gm_store_release_u64(gm_inbox_at(core, t), (uint64_t)gm_lap(t, core->entries_log2) << 32 | word);
 }
 /* Of a job that was answered. */
 GM_DEV uint32_t gm_inbox_answered(int32_t status)
@@ -32,7 +36,10 @@ GM_DEV uint32_t gm_inbox_answered(int32_t status)
 }
 
 /* Dispatcher: a word; valid when its lap is the position's. Acquire: pairs with the release in gm_inbox_push. */
-GM_DEV uint64_t gm_inbox_load(const uint64_t *word) { return gm_load_acquire_u64(word); }
+GM_DEV uint64_t gm_inbox_load(const struct gm_core *core, uint64_t position)
+{
+    return gm_load_acquire_u64(gm_inbox_at(core, position));
+}
 GM_DEV bool gm_inbox_valid(const struct gm_core *core, uint64_t position, uint64_t word)
 {
     return (uint32_t)(word >> 32) == gm_lap(position, core->entries_log2);

@@ -136,7 +136,7 @@ GM_DEV bool gm_park(const struct gm_core *core, struct gm_disp *d)
     const struct gm_granule admin = gm_load16_sys(&core->admin_sq[d->admin_head & (GM_ADMIN_SLOTS - 1u)].g[0]);
     found = found || admin.w[3] == gm_lap(d->admin_head, GM_ADMIN_SLOTS_LOG2);
     const uint64_t head = gm_load_relaxed_block_u64(&d->inbox_head);
-    const uint64_t message = gm_inbox_load(&core->inbox[head & ((1u << core->entries_log2) - 1u)]);
+    const uint64_t message = gm_inbox_load(core, head);
     found = found || gm_inbox_valid(core, head, message) || gm_load_relaxed_block_u32(&d->crew.attention) != 0;
     if (gm_ballot(found) != 0) {
         gm_park_flag(core, d, 0);

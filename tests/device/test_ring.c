@@ -392,7 +392,7 @@ static void a_cancelled_job_says_so_in_its_slot_and_nowhere_else(void **state)
 /* The word at a place behind the inbox's head. */
 static uint64_t inbox_at(const struct rig *rig, uint32_t i)
 {
-    return gm_inbox_load(&rig->core->inbox[(rig->d->inbox_head + i) & (rig->core->entries_count - 1u)]);
+    return gm_inbox_load(rig->core, rig->d->inbox_head + i);
 }
 static bool inbox_holds(const struct rig *rig, uint32_t i)
 {
