@@ -39,6 +39,7 @@ struct runs_kept {
                                                 uint32_t in_tile, uint32_t all)
     {
         typedef typename R::Word Word;
+        constexpr uint32_t E = selector<R, PACKS>::E;
         const struct gm_job *job = s.run->job;
         const struct gm_places kept = gm_places_make(before.kept, all, job->n);
         const select_stage<Word> values(gm_run_buffer<Word>(s.run, 1), kept, s.count, runs_values);
@@ -47,10 +48,10 @@ struct runs_kept {
         for (int k = 0; k < PACKS && s.has_row(k); k++) {
             const uint4 v = s.pack(k);
             const uint32_t flags = s.judge(k, v);
-            uint32_t in_row, at = in_tile + select_rank<s.E>(flags, &in_row);
+            uint32_t in_row, at = in_tile + select_rank<E>(flags, &in_row);
             in_tile += in_row;
 #pragma unroll
-            for (uint32_t e = 0; e < s.E; e++) {
+            for (uint32_t e = 0; e < E; e++) {
                 const bool is = flags >> e & 1u;
                 if (is && at < values.room) {
                     values.put(at, select_element<Word>(v, (int)e));

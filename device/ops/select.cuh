@@ -316,7 +316,7 @@ __device__ __forceinline__ void select_put(const selector<R, PACKS> &s, struct g
                                            uint32_t before, uint32_t all)
 {
     typedef typename R::Word Word;
-    constexpr uint32_t offset = select_out(16u * PACKS * GM_CUDA_THREADS);
+    constexpr uint32_t E = selector<R, PACKS>::E, offset = select_out(16u * PACKS * GM_CUDA_THREADS);
     static_assert(offset + 16u * PACKS * GM_CUDA_THREADS + 64u <= GM_BLOCK_SCRATCH, "both stages fit");
     Word *out = gm_run_buffer<Word>(s.run, 1);
     const select_stage<Word> yes(out, kept, s.count, offset);
@@ -325,10 +325,10 @@ __device__ __forceinline__ void select_put(const selector<R, PACKS> &s, struct g
     for (int k = 0; k < PACKS && s.has_row(k); k++) {
         const uint4 v = s.pack(k);
         const uint32_t flags = s.judge(k, v), from = s.at(k);
-        uint32_t in_row, at = before + select_rank<s.E>(flags, &in_row);
+        uint32_t in_row, at = before + select_rank<E>(flags, &in_row);
         before += in_row;
 #pragma unroll
-        for (uint32_t e = 0; e < s.E; e++) {
+        for (uint32_t e = 0; e < E; e++) {
             const bool is = flags >> e & 1u;
             if (is)
                 yes.put(at, select_element<Word>(v, (int)e));

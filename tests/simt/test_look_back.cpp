@@ -27,7 +27,7 @@ namespace
 typedef prefix_joins<prefix_float<uint64_t>, false> sums;
 typedef prefix_joins<prefix_float<uint64_t>, true> segments;
 
-struct gm_granule said[TILES + 1];
+struct gm_granule said[TILES + 2]; /* one for all, and one of somebody else */
 struct gm_entry entry;
 struct gm_job job;
 struct gm_run run;
@@ -231,6 +231,26 @@ void a_wait_without_end_fails_the_job(void **)
     assert_int_equal(entry.status, GM_EINTERNAL);
 }
 
+void clear(void *)
+{
+    look_clear(&run);
+}
+
+/* Whatever lay there, by all shares together; not a granule more. */
+void the_first_phase_clears_what_tiles_will_say(void **)
+{
+    memset(said, 0xff, sizeof said);
+    for (run.share = 0; run.share < job.shares; run.share++) {
+        char text[1024] = "";
+        const struct gm_simt_launch launch = {1, GM_SIMT_RANDOM, 1, clear, {}, NULL};
+        if (!gm_simt_launch(&launch, text, sizeof text))
+            fail_msg("%s", text);
+    }
+    for (uint32_t i = 0; i < 4u * (TILES + 2u); i++)
+        assert_int_equal(said[i / 4u].w[i % 4u], i < 4u * (TILES + 1u) ? 0 : UINT32_MAX);
+    assert_int_equal(*look_next(&job), 0);
+}
+
 /* Numbers of selects in three words. */
 void positions_of_any_size_come_back_as_they_were_said(void **)
 {
@@ -273,6 +293,7 @@ int main(void)
                                        cmocka_unit_test(what_was_not_said_is_waited_for),
                                        cmocka_unit_test(who_waits_leaves_with_a_cancelled_job),
                                        cmocka_unit_test(a_wait_without_end_fails_the_job),
+                                       cmocka_unit_test(the_first_phase_clears_what_tiles_will_say),
                                        cmocka_unit_test(positions_of_any_size_come_back_as_they_were_said)};
     return cmocka_run_group_tests(tests, open_all, NULL);
 }
