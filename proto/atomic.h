@@ -158,6 +158,7 @@ GM_HD uint32_t gm_and_acquire_block_u32(uint32_t *p, uint32_t v) { return __atom
 
 /* A granule between two threads of one processor: the store of each is its release, the load its acquire. */
 GM_HD struct gm_granule gm_load16_gpu(const struct gm_granule *p) { return gm_load16_sys(p); }
+GM_HD struct gm_granule gm_load16_relaxed_gpu(const struct gm_granule *p) { return gm_load16_sys(p); }
 GM_HD void gm_store16_gpu(struct gm_granule *p, struct gm_granule g) { gm_store16_sys(p, g); }
 
 #endif /* host */

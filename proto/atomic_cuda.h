@@ -118,6 +118,9 @@ static __device__ __forceinline__ void gm_store_pair_gpu(void *p, uint64_t low, 
 /* A granule between two blocks. Acquire; the store is relaxed, because a granule is whole by itself, and what lies
  * before a reference is fenced. */
 GM_LOAD16(gm_load16_gpu, "ld.acquire.gpu.global.v4.u32")
+/* The same for a granule that refers to nothing: several of these are on their way at once, where each acquire would
+ * wait for its own. */
+GM_LOAD16(gm_load16_relaxed_gpu, "ld.relaxed.gpu.global.v4.u32")
 GM_STORE16(gm_store16_gpu, "st.relaxed.gpu.global.v4.u32")
 /* One between a block and the host. */
 GM_LOAD16(gm_load16_sys, "ld.relaxed.sys.global.v4.u32")

@@ -16,7 +16,6 @@
 #define GM_HIST_ROW_BINS    32768u /* up to so many bins each share has a row; on a GPU it fits shared memory */
 #define GM_HIST_SLICE_BINS  8192u  /* so many bins are worth a share, whatever n is */
 #define GM_HIST_SORTED_MIN  (UINT64_C(1) << 22) /* elements from which on sorting them by bins is faster */
-#define GM_SINGLE_TILES     32u  /* from so many tiles on a scan may go through its input once (prefix.cuh) */
 #define GM_RADIX_BITS       8u
 #define GM_RADIX            (1u << GM_RADIX_BITS)
 #define GM_SORT_CHUNKS      2u   /* chunks per worker: each is counted and scattered by one share */
@@ -48,9 +47,6 @@ GM_HD uint32_t gm_plan_shares(uint64_t tiles, uint32_t most)
         return 1;
     return tiles < most ? (uint32_t)tiles : most;
 }
-
-/* Whether the tiles of a scan look back at each other, if its op can. */
-GM_HD bool gm_plan_single_pass(const struct gm_job *job) { return job->phases == 2u && job->tiles >= GM_SINGLE_TILES; }
 
 /* Elements of one radix chunk, a whole number of granules. */
 GM_HD uint64_t gm_plan_chunk(uint64_t n, uint64_t granule, uint32_t most)
@@ -183,7 +179,7 @@ GM_HD struct gm_plan gm_plan_job(struct gm_job *job, const struct gm_op_row *row
         plan.workspace = gm_plan_histogram(job, row, most, pool);
     } else if (row->work == GM_WORK_SCAN && job->tiles > 1) {
         job->phases = 2;
-        plan.workspace = (job->tiles + 1u) * GM_PARTIAL_BYTES; /* and the next tile of a single pass */
+        plan.workspace = (job->tiles + 1u) * GM_PARTIAL_BYTES; /* and one that look_back.cuh needs for all */
     } else if (row->work == GM_WORK_SCATTER && job->tiles > 1) {
         job->phases = GM_SCATTER_PHASES;
         plan.workspace = job->value[0] * gm_scatter_word(job->n);

@@ -1,164 +1,195 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Scans whose states do not depend on how they are put together read their input once when there are many tiles: each
- * tile says what it comes to, and looks back at what those before it have said until one says what everything up to it
- * comes to. The first phase only clears what they say. A tile's granule in the workspace: state, head, and how much it
- * says; behind them the number of the next tile.
+ * How the tiles of a job that goes through its input once learn what comes before them. Each says what it comes to and
+ * looks back at what those before it have said. In the workspace a tile has a granule: three words of what it says, and
+ * how much that is; one more granule has the number of the next tile, and what the last one found for the job. The
+ * first phase clears them, because anything may lie in a workspace, also what another client had put there.
  *
- * Why nobody waits for ever: a look back waits only for tiles that have said nothing. Tiles are handed out in rising
- * order by that number alone, not by shares' own numbers, which may belong to tickets that nobody has drawn; so every
- * tile below one that looks back was taken by a share that is running. A share takes a tile when it has done with
- * looking back from the one before, and until it has said what the new one comes to it waits for nobody. Who looks back
- * looks at the abort word too, to leave soon, and has said what its tile comes to by then.
+ * Floats come out the same from run to run, because what comes before a tile is put together in an order that depends
+ * on its number alone. Windows of 32 tiles follow each other: B(0) is nothing, and
+ *     B(w + 1) = (B(w) + tree of the first 31 tiles of window w) + its 32nd tile
+ *     before tile t of window w: B(w) + tree of the tiles of w below t
+ * with trees of one shape. The 32nd tile of each window says B of the next one, and who begins with that, or with an
+ * earlier one, makes the same steps in the same order. So states need not be exact, and all scans and selects go this
+ * way.
+ *
+ * Why the chain of windows keeps up (predicted from MEASURED's figures): 2^28 f32 are 16384 tiles of 64 KB, or 512
+ * windows, which memory moves in 0.55 to 0.63 ms, so a window has 1.1 us. A hop of the chain, from what one 32nd tile
+ * says to what the next one says, is a store and a look through L2 (0.5 to 0.7 us) and some 40 dependent shuffles and
+ * sums (0.2 to 0.3 us): about 1 us, which alone would just do. But a look takes in up to three windows behind its own,
+ * so a chain that is late moves on by three windows a hop: 170 hops, 0.17 ms. Windows of 16 would have half that room,
+ * and a hop for each tile would take 16 ms.
+ *
+ * Why nobody waits for ever: tiles are handed out in rising order by the number in the workspace alone, not by shares'
+ * own numbers, which may belong to tickets that nobody has drawn; so every tile below one that looks back is held by a
+ * share that is running. A share goes through its tiles in rising order, and until a tile has said what it comes to it
+ * waits for nobody but, by the tile before it in this share, for lower tiles. So the lowest tile that waits finds that
+ * all tiles below it have said everything. Each look looks at the abort word too, and looks are counted.
  */
 #ifndef GM_OPS_LOOK_BACK_CUH
 #define GM_OPS_LOOK_BACK_CUH
 
-#include "ops/prefix_tile.cuh"
+#include "core/plan.h"
+#include "ops/run.cuh"
+
+/* That a look takes in: the tile's own, and those behind it; as many as registers hold without spills. */
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
+#define GM_LOOK_WINDOWS 3u
+#else
+#define GM_LOOK_WINDOWS 4u
+#endif
+
+/* By one tile: some ten seconds, where all wait for microseconds. Tests have less patience. */
+#ifndef GM_LOOKS_MOST
+#define GM_LOOKS_MOST (1u << 24)
+#endif
 
 namespace
 {
 
-enum { PREFIX_UNSAID, PREFIX_OWN, PREFIX_UPTO };
+enum { LOOK_UNSAID, LOOK_OWN, LOOK_UPTO };
 
-__device__ __forceinline__ struct gm_granule *prefix_said(const struct gm_job *job, uint64_t tile)
+__device__ __forceinline__ struct gm_granule *look_said(const struct gm_job *job, uint64_t tile)
 {
     return (struct gm_granule *)job->workspace + tile;
 }
 
-/* Whole in one store, so that nothing else has to be ordered. One thread. */
-template <typename V>
-__device__ __forceinline__ void prefix_say(const struct gm_job *job, uint64_t tile, prefix_state<V> state, uint32_t how)
+/* Behind those of the tiles: the number of the next tile, and what the job comes to. */
+__device__ __forceinline__ uint64_t *look_next(const struct gm_job *job)
 {
-    const uint64_t word = prefix_word(state.v);
-    struct gm_granule g;
-    g.w[0] = (uint32_t)word;
-    g.w[1] = (uint32_t)(word >> 32);
-    g.w[2] = state.head;
-    g.w[3] = how;
-    gm_store16_gpu(prefix_said(job, tile), g);
+    return (uint64_t *)look_said(job, job->tiles);
 }
+__device__ __forceinline__ uint64_t *look_answer(const struct gm_job *job) { return look_next(job) + 1; }
 
-/* The share's part of the granules, and of the number behind them. Whole block. */
-__device__ __noinline__ void prefix_clear(struct gm_run *run)
+/* The first phase: the share's part of the granules. Whole block. */
+__device__ __noinline__ void look_clear(struct gm_run *run)
 {
     const uint64_t count = run->job->tiles + 1u, part = gm_ceil_div(count, run->job->shares), from = run->share * part;
     for (uint64_t i = from + threadIdx.x; i < count && i < from + part; i += GM_CUDA_THREADS)
         ((uint4 *)run->job->workspace)[i] = make_uint4(0, 0, 0, 0);
 }
 
-/* What the 32 tiles before one come to, those below 0 nothing; waits until they have said enough. True when that is
- * everything. Whole warp; lane 0 has the state. *aborted: nobody has. */
-template <class S, bool segmented>
-__device__ __forceinline__ bool prefix_look(const struct gm_run *run, uint64_t tile,
-                                            prefix_state<typename S::Value> *state, bool *aborted)
+/* The number of the next tile; the answer need not be waited for. One thread. */
+__device__ __forceinline__ uint64_t look_ask(const struct gm_run *run)
 {
-    const uint32_t lane = threadIdx.x & 31u;
-    struct gm_granule g = {{0, 0, 0, PREFIX_UPTO}};
-    uint32_t upto, ready;
-    do {
-        if (lane < tile)
-            g = gm_load16_gpu(prefix_said(run->job, tile - 1u - lane));
-        upto = gm_lowest_one(__ballot_sync(0xffffffffu, g.w[3] == PREFIX_UPTO));
-        ready = gm_lowest_zero(__ballot_sync(0xffffffffu, g.w[3] != PREFIX_UNSAID));
-        *aborted = __any_sync(0xffffffffu, gm_load_relaxed_u32(&run->entry->abort) != 0) != 0;
-    } while (ready < 32u && ready <= upto && !*aborted);
-    prefix_state<typename S::Value> sum = {S::nothing(), 0};
-    if (lane < tile && lane <= upto) {
-        prefix_value(g.w[0] | (uint64_t)g.w[1] << 32, &sum.v);
-        sum.head = g.w[2];
-    }
-#pragma unroll
-    for (uint32_t d = 1; d < 32u; d *= 2u) { /* lanes rise as tiles fall */
-        const prefix_state<typename S::Value> lower = {__shfl_down_sync(0xffffffffu, sum.v, d),
-                                                       __shfl_down_sync(0xffffffffu, sum.head, d)};
-        sum = prefix_join<S, segmented>(lower, sum);
-    }
-    *state = sum;
-    return upto < 32u;
+    return gm_fetch_add_relaxed_u64(look_next(run->job), 1);
 }
 
-/* Says what a tile comes to, finds what comes before it, and says what everything up to it comes to. The first warp. */
-template <class S, bool segmented>
-__device__ __forceinline__ void prefix_look_back(const struct gm_run *run, uint64_t tile,
-                                                 prefix_state<typename S::Value> own)
+/* Whole in one store, so that nothing else has to be ordered. One thread.
+ *
+ * J, how states are joined, gives: State, nothing(), join(a, b), closed(s) (whatever comes before s does not matter),
+ * pack(s, words) and unpack(words) for the three words, and down(s, d), at(s, lane), as the shuffles. */
+template <class J>
+__device__ __forceinline__ void look_say(const struct gm_job *job, uint64_t tile, typename J::State state, uint32_t how)
 {
-    struct gm_prefix_told *told = gm_run_scratch<struct gm_prefix_told>(GM_PREFIX_TOLD);
-    const bool first = threadIdx.x == 0;
-    prefix_state<typename S::Value> before = {S::nothing(), 0}, some;
-    bool aborted = false, everything = tile == 0;
-    const bool closed = everything || (segmented && own.head != 0);
-    if (first)
-        prefix_say(run->job, tile, own, closed ? PREFIX_UPTO : PREFIX_OWN);
-    for (uint64_t at = tile; !everything && !aborted; at = at > 32u ? at - 32u : 0) {
-        everything = prefix_look<S, segmented>(run, at, &some, &aborted);
-        before = prefix_join<S, segmented>(some, before);
-    }
-    if (!first)
-        return;
-    if (!closed && !aborted)
-        prefix_say(run->job, tile, prefix_join<S, segmented>(before, own), PREFIX_UPTO);
-    told->state = prefix_word(before.v);
-    told->aborted = aborted;
+    struct gm_granule g;
+    J::pack(state, g.w);
+    g.w[3] = how;
+    gm_store16_gpu(look_said(job, tile), g);
 }
 
-/* A tile into shared memory; behind what counts padding, to its end. Whole block, with a barrier behind. */
-template <class S> __device__ __forceinline__ void prefix_keep(const prefix_span<typename S::Word> &span)
+/* Of a warp's states, in the order of lanes. Lane 0 has it. */
+template <class J> __device__ __forceinline__ typename J::State look_tree(typename J::State state)
 {
-    typedef typename S::Word Word;
-    constexpr uint32_t elements = GM_PREFIX_TILE / sizeof(Word), packs = GM_PREFIX_TILE / 16u / GM_CUDA_THREADS;
-    Word *kept = gm_run_scratch<Word>(GM_PREFIX_KEPT);
-    if (span.used == elements && ((uintptr_t)span.in & 15u) == 0) {
-        uint4 v[packs];
 #pragma unroll
-        for (uint32_t k = 0; k < packs; k++)
-            v[k] = __ldcg((const uint4 *)span.in + k * GM_CUDA_THREADS + threadIdx.x);
-#pragma unroll
-        for (uint32_t k = 0; k < packs; k++)
-            ((uint4 *)kept)[k * GM_CUDA_THREADS + threadIdx.x] = v[k];
-    } else {
-#pragma unroll 4
-        for (uint32_t i = threadIdx.x; i < elements; i += GM_CUDA_THREADS)
-            kept[i] = i < span.used ? gm_global_load(span.in + i) : S::padding();
-    }
-    __syncthreads();
+    for (uint32_t d = 1; d < 32u; d *= 2u)
+        state = J::join(state, J::down(state, d));
+    return state;
 }
 
-/* The second phase. */
-template <class S, class Heads> __device__ __noinline__ void prefix_single(struct gm_run *run)
+/* What lanes have heard; nothing where a lane is not one of those that count. */
+template <class J> __device__ __forceinline__ typename J::State look_heard(const struct gm_granule &g, bool counts)
 {
-    struct gm_prefix_told *told = gm_run_scratch<struct gm_prefix_told>(GM_PREFIX_TOLD);
-    uint64_t *next = (uint64_t *)prefix_said(run->job, run->job->tiles);
-    uint64_t ahead = UINT64_MAX; /* thread 0: the next tile, asked for while this one is written */
-    uint32_t turn = 0;
-    bool wrong = false;
-    if (threadIdx.x == 0 && run->aborted == 0)
-        ahead = gm_fetch_add_relaxed_u64(next, 1);
-    for (;;) {
-        if (threadIdx.x == 0)
-            told->tile = ahead;
-        __syncthreads();
-        const uint64_t tile = told->tile;
-        if (tile >= run->job->tiles)
-            break;
-        prefix_state<typename S::Value> all = {S::nothing(), 0};
-        Heads::find(run, tile);
-        prefix_keep<S>(prefix_span_of<S, Heads>(run, tile));
-        prefix_tile<S, Heads, false, true>(run, tile, &all, &turn);
-        if (threadIdx.x < 32u)
-            prefix_look_back<S, Heads::segmented>(run, tile, all);
-        __syncthreads();
-        if (told->aborted != 0)
-            break;
-        if (threadIdx.x == 0)
-            ahead = gm_fetch_add_relaxed_u64(next, 1);
-        prefix_value(told->state, &all.v);
-        all.head = 0;
-        wrong |= prefix_tile<S, Heads, true, true>(run, tile, &all, &turn);
-        __syncthreads(); /* the tile and what was told are free again */
+    return counts ? J::unpack(g.w) : J::nothing();
+}
+
+/* What a warp has heard of a tile's window (0) and those behind it. */
+struct look {
+    struct gm_granule g[GM_LOOK_WINDOWS];
+
+    /* Looks at what is missing: lane by lane what the tile of its place says, and of the last tile of windows behind
+     * all that it will say. */
+    __device__ __forceinline__ void look_at(const struct gm_job *job, uint64_t tile)
+    {
+        const uint32_t lane = threadIdx.x & 31u;
+        const uint64_t window = tile / 32u;
+#pragma unroll
+        for (uint32_t k = 0; k < GM_LOOK_WINDOWS; k++) {
+            const bool wanted = k == 0 ? lane < (tile & 31u) : window >= k;
+            const bool enough = g[k].w[3] == LOOK_UPTO || (g[k].w[3] == LOOK_OWN && (k == 0 || lane != 31u));
+            if (wanted && !enough)
+                g[k] = gm_load16_relaxed_gpu(look_said(job, (window - k) * 32u + lane));
+        }
     }
-    if (__syncthreads_or(wrong) != 0 && threadIdx.x == 0)
-        gm_run_fail(run, GM_EOVERFLOW);
+
+    /* How many windows back one has said what everything up to its end comes to, or the first one begins, all between
+     * having said what they come to; 0 while it has to be waited for. The same for all lanes. */
+    __device__ __forceinline__ uint32_t from(uint64_t tile) const
+    {
+        const uint32_t lane = threadIdx.x & 31u;
+        const uint64_t window = tile / 32u;
+        bool all = __all_sync(0xffffffffu, lane >= (tile & 31u) || g[0].w[3] != LOOK_UNSAID) != 0;
+        uint32_t found = 0;
+#pragma unroll
+        for (uint32_t k = 1; k < GM_LOOK_WINDOWS; k++) {
+            const bool upto = window < k || __shfl_sync(0xffffffffu, g[k].w[3], 31) == LOOK_UPTO;
+            found = found == 0 && all && upto ? k : found;
+            all = __all_sync(0xffffffffu, g[k].w[3] != LOOK_UNSAID) != 0 && all;
+        }
+        return found == 0 && all && window < GM_LOOK_WINDOWS ? GM_LOOK_WINDOWS : found;
+    }
+
+    /* What comes before the tile, beginning so many windows back. Lane 0 has it. */
+    template <class J> __device__ __forceinline__ typename J::State sum(uint64_t tile, uint32_t begin) const
+    {
+        const uint32_t lane = threadIdx.x & 31u;
+        typename J::State state = J::nothing();
+#pragma unroll
+        for (uint32_t k = GM_LOOK_WINDOWS - 1u; k > 0; k--) {
+            const typename J::State last = J::at(look_heard<J>(g[k], lane == 31u), 31u);
+            if (k == begin && tile / 32u >= k)
+                state = last;
+            else if (k < begin)
+                state = J::join(J::join(state, look_tree<J>(look_heard<J>(g[k], lane < 31u))), last);
+        }
+        return J::join(state, look_tree<J>(look_heard<J>(g[0], lane < (tile & 31u))));
+    }
+};
+
+/* Says what a tile comes to, as soon as that is known. One thread. */
+template <class J>
+__device__ __forceinline__ void look_say_own(const struct gm_run *run, uint64_t tile, typename J::State own)
+{
+    look_say<J>(run->job, tile, own, J::closed(own) ? LOOK_UPTO : LOOK_OWN);
+}
+
+/* Finds what comes before a tile that has said what it comes to, and says what that makes. The first warp; *before is
+ * lane 0's. False: cancelled, or nobody said anything for too long, and then the job has failed. */
+template <class J>
+__device__ __forceinline__ bool look_back(struct gm_run *run, uint64_t tile, typename J::State own,
+                                          typename J::State *before)
+{
+    const bool first = threadIdx.x == 0, ends = (tile & 31u) == 31u && !J::closed(own);
+    struct look look;
+    uint32_t begin = 0;
+#pragma unroll
+    for (uint32_t k = 0; k < GM_LOOK_WINDOWS; k++)
+        look.g[k] = {{0, 0, 0, LOOK_UNSAID}};
+#pragma unroll 1
+    for (uint32_t looks = 0; begin == 0; looks++) {
+        const bool leave = looks == GM_LOOKS_MOST || gm_load_relaxed_u32(&run->entry->abort) != 0;
+        look.look_at(run->job, tile);
+        if (__any_sync(0xffffffffu, leave) != 0) {
+            if (looks == GM_LOOKS_MOST && first)
+                gm_run_fail(run, GM_EINTERNAL);
+            return false;
+        }
+        begin = look.from(tile);
+    }
+    *before = look.sum<J>(tile, begin);
+    if (first && ends)
+        look_say<J>(run->job, tile, J::join(*before, own), LOOK_UPTO);
+    return true;
 }
 
 } // namespace

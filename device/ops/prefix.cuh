@@ -1,104 +1,90 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the scans share on blocks: see prefix.h for the rules and the phases, prefix_tile.cuh for a tile. Scans that can
- * go through many tiles once do it the way of look_back.cuh. Whole block.
+ * What the scans share on blocks: see prefix.h for the rules, prefix_tile.cuh for a tile. Whatever there is to scan,
+ * and of whatever type, is read once: a tile comes into shared memory, the block finds what it comes to, looks back for
+ * what comes before it (look_back.cuh), and goes through it a second time to write. Meanwhile the next tile is on its
+ * way into registers. Whole block.
  */
 #ifndef GM_OPS_PREFIX_CUH
 #define GM_OPS_PREFIX_CUH
 
-#include "ops/look_back.cuh"
+#include "ops/prefix_tile.cuh"
 
 namespace
 {
 
-/* The first phase of several tiles. */
-template <class S, class Heads> __device__ __noinline__ void prefix_totals(struct gm_run *run)
+/* What comes before a tile, to the whole block; own is what it comes to. False: leave. A barrier behind. */
+template <class S, class Heads>
+__device__ __forceinline__ bool prefix_before(struct gm_run *run, uint64_t tile,
+                                              const prefix_state<typename S::Value> &own,
+                                              prefix_state<typename S::Value> *before)
 {
-    struct gm_tiles tiles = {0, 0, 0};
-    uint64_t tile;
-    uint32_t turn = 0;
-    while (gm_run_next_tile(run, &tiles, &tile)) {
-        prefix_state<typename S::Value> all = {S::nothing(), 0};
-        Heads::find(run, tile);
-        prefix_tile<S, Heads, false, false>(run, tile, &all, &turn);
-        if (threadIdx.x == 0)
-            prefix_put(run->job, tile, all);
+    struct gm_prefix_told *told = gm_run_scratch<struct gm_prefix_told>(GM_PREFIX_TOLD);
+    if (threadIdx.x < 32u) {
+        const bool found = look_back<prefix_joins<S, Heads::segmented>>(run, tile, own, before);
+        if (threadIdx.x == 0) {
+            told->state = prefix_word(before->v);
+            told->aborted = !found;
+        }
     }
+    __syncthreads();
+    prefix_value(told->state, &before->v);
+    before->head = 0;
+    return told->aborted == 0;
 }
 
-/* The last one, and the only one of a job of one tile. */
+/* The last phase; the only one of a job of one tile, which has nothing to look back at. */
 template <class S, class Heads> __device__ __noinline__ void prefix_write(struct gm_run *run)
 {
-    struct gm_tiles tiles = {0, 0, 0};
-    uint64_t tile;
+    typedef prefix_state<typename S::Value> State;
+    typedef prefix_joins<S, Heads::segmented> Joins;
+    struct gm_prefix_told *told = gm_run_scratch<struct gm_prefix_told>(GM_PREFIX_TOLD);
+    const bool alone = run->job->phases == 1u;
     uint32_t turn = 0;
     bool wrong = false;
-    while (gm_run_next_tile(run, &tiles, &tile)) {
-        prefix_state<typename S::Value> all = {S::nothing(), 0};
-        if (run->job->phases > 1u)
-            all.v = prefix_get<typename S::Value>(run->job, tile).v;
+    prefix_ahead<S> ahead;
+    if (threadIdx.x == 0)
+        told->tile = run->aborted != 0 ? UINT64_MAX : alone ? 0 : look_ask(run);
+    __syncthreads();
+    uint64_t tile = told->tile, next = UINT64_MAX;
+    if (tile < run->job->tiles)
+        ahead.ask(prefix_span_of<S, Heads>(run, tile));
+    for (; tile < run->job->tiles; tile = next) {
+        const prefix_span<typename S::Word> span = prefix_span_of<S, Heads>(run, tile);
+        State all = {S::nothing(), 0}, before;
         Heads::find(run, tile);
-        wrong |= prefix_tile<S, Heads, true, false>(run, tile, &all, &turn);
+        ahead.keep(span);
+        if (!alone) {
+            if (threadIdx.x == 0)
+                next = look_ask(run);
+            prefix_tile<S, Heads, false>(span, &all, &turn);
+            if (threadIdx.x == 0) {
+                look_say_own<Joins>(run, tile, all);
+                told->tile = next;
+            }
+            __syncthreads();
+            next = told->tile;
+            if (next < run->job->tiles)
+                ahead.ask(prefix_span_of<S, Heads>(run, next));
+            if (!prefix_before<S, Heads>(run, tile, all, &before))
+                break;
+            all = before;
+        }
+        wrong |= prefix_tile<S, Heads, true>(span, &all, &turn);
+        __syncthreads(); /* the tile, and what was told, are free again */
     }
     if (__syncthreads_or(wrong) != 0 && threadIdx.x == 0)
         gm_run_fail(run, GM_EOVERFLOW);
 }
 
-/* Between them: what tiles come to becomes what comes before them. Whole block. */
-template <class S, bool segmented> __device__ __noinline__ void prefix_finish(struct gm_run *run)
-{
-    typedef prefix_state<typename S::Value> State;
-    constexpr uint32_t each = 4; /* tiles of a thread, one behind the other */
-    const struct gm_job *job = run->job;
-    State all = {S::nothing(), 0};
-    uint32_t turn = 0;
-#pragma unroll 1
-    for (uint64_t base = 0; base < job->tiles; base += each * GM_CUDA_THREADS) {
-        const uint64_t first = base + threadIdx.x * each;
-        State of[each], own = {S::nothing(), 0}, sum = {S::nothing(), 0};
-#pragma unroll
-        for (uint32_t i = 0; i < each; i++) {
-            of[i] = {S::nothing(), 0};
-            if (first + i < job->tiles)
-                of[i] = prefix_get<typename S::Value>(job, first + i);
-            own = prefix_join<S, segmented>(own, of[i]);
-        }
-        const State before = prefix_row<S, segmented>(&sum, own);
-        State at = prefix_block<S, segmented>(sum, &all, turn++);
-        at = prefix_join<S, segmented>(at, before);
-#pragma unroll
-        for (uint32_t i = 0; i < each; i++) {
-            if (first + i < job->tiles)
-                prefix_put(job, first + i, at);
-            at = prefix_join<S, segmented>(at, of[i]);
-        }
-    }
-}
-
-template <class S> __device__ __forceinline__ bool prefix_is_single(const struct gm_job *job)
-{
-    return S::exact && gm_plan_single_pass(job);
-}
-
 template <class S, class Heads> __device__ __forceinline__ void prefix_share_of(struct gm_run *run)
 {
-    const bool last = run->job->phase + 1u == run->job->phases, single = prefix_is_single<S>(run->job);
     if (run->job->phase == 0 && !Heads::good(run) && threadIdx.x == 0)
         gm_run_fail(run, GM_EBOUNDS);
-    if (single && !last)
-        prefix_clear(run);
-    else if (single)
-        prefix_single<S, Heads>(run);
-    else if (!last)
-        prefix_totals<S, Heads>(run);
+    if (run->job->phase + 1u < run->job->phases)
+        look_clear(run);
     else
         prefix_write<S, Heads>(run);
-}
-
-template <class S, bool segmented> __device__ __forceinline__ void prefix_finish_of(struct gm_run *run)
-{
-    if (run->job->phase + 1u < run->job->phases && !prefix_is_single<S>(run->job))
-        prefix_finish<S, segmented>(run);
 }
 
 /* ---- by type ---- */
@@ -127,14 +113,6 @@ template <class Heads> __device__ __forceinline__ void prefix_sum_share(struct g
     }
 }
 
-template <bool segmented> __device__ __forceinline__ void prefix_sum_finish(struct gm_run *run)
-{
-    if (gm_dtype_kind(run->job->dtype) == 'f')
-        prefix_finish_of<prefix_float<uint64_t>, segmented>(run);
-    else /* modulo 2^64, of which narrow sums are the low half */
-        prefix_finish_of<prefix_integer<uint64_t, false>, segmented>(run);
-}
-
 template <class Heads, enum gm_key_order order> __device__ __forceinline__ void prefix_least_share(struct gm_run *run)
 {
     switch (run->job->dtype) {
@@ -150,12 +128,6 @@ template <class Heads, enum gm_key_order order> __device__ __forceinline__ void 
         LEAST(f64, uint64_t)
 #undef LEAST
     }
-}
-
-/* Keys of 32 bits, zero-extended, have the same order; the greatest key is theirs in its low half. */
-template <bool segmented> __device__ __forceinline__ void prefix_least_finish(struct gm_run *run)
-{
-    prefix_finish_of<prefix_least<uint64_t, GM_DTYPE_u64, GM_KEY_NAN_FIRST>, segmented>(run);
 }
 
 } // namespace

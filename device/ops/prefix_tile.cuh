@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A tile of a scan on a block: see prefix.h for the rules. The block goes through the tile in granules, as much as its
- * registers hold between the scan and the store. A warp takes a piece of the granule and goes through it in rows of
- * one pack a lane, a warp scan each; then one scan over the warps. The order of operands is that of the elements, and
- * where tiles, granules, pieces and rows are cut depends on n alone.
+ * A tile of a scan on a block: see prefix.h for the rules. It lies in shared memory, and the block goes through it in
+ * granules, as much as its registers hold between the scan and the store. A warp takes a piece of the granule and goes
+ * through it in rows of one pack a lane, a warp scan each; then one scan over the warps. The order of operands is that
+ * of the elements, and where tiles, granules, pieces and rows are cut depends on n alone.
  *
- * S, the scan, gives: Word (elements as bits), Value (a state), exact (join is associative to the bit), nothing(),
- * padding() (a word that changes no state), lift(word), join(a, b), wrong(before, x, after) (the step left the type)
- * and lower(value).
+ * S, the scan, gives: Word (elements as bits), Value (a state), nothing(), padding() (a word that changes no state),
+ * lift(word), join(a, b), wrong(before, x, after) (the step left the type) and lower(value).
  */
 #ifndef GM_OPS_PREFIX_TILE_CUH
 #define GM_OPS_PREFIX_TILE_CUH
@@ -15,28 +14,34 @@
 #include "core/plan.h"
 #include "cuda/prim/pack.cuh"
 #include "ops/keys.h"
+#include "ops/look_back.cuh"
 #include "ops/run.cuh"
 
 #define GM_PREFIX_TILE ((uint32_t)GM_TILE_BYTES_scan_sum)
 static_assert(GM_TILE_BYTES_scan_min == GM_PREFIX_TILE && GM_TILE_BYTES_scan_max == GM_PREFIX_TILE, "one for all");
-static_assert(GM_PARTIAL_BYTES == sizeof(ulonglong2), "of a tile: its state, and whether a segment begins in it");
+static_assert(GM_PARTIAL_BYTES == sizeof(struct gm_granule), "of a tile: what it says, see look_back.cuh");
 
-/* As many bytes as registers hold without spills. */
+/* As many bytes as registers hold without spills; WIDE: of elements whose states are twice as wide. EARLY: and of the
+ * next tile. */
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
-#define GM_PREFIX_GRANULE 8192u
+#define GM_PREFIX_GRANULE      8192u
+#define GM_PREFIX_GRANULE_WIDE 8192u
+#define GM_PREFIX_EARLY        false
 #else
-#define GM_PREFIX_GRANULE 32768u
+#define GM_PREFIX_GRANULE      32768u
+#define GM_PREFIX_GRANULE_WIDE 16384u
+#define GM_PREFIX_EARLY        true
 #endif
-static_assert(GM_PREFIX_TILE % GM_PREFIX_GRANULE == 0, "whole granules");
+static_assert(GM_PREFIX_TILE % GM_PREFIX_GRANULE == 0 && GM_PREFIX_GRANULE % GM_PREFIX_GRANULE_WIDE == 0, "whole ones");
 
-/* From thread 0 to the block, in a single pass. */
+/* From thread 0 to the block. */
 struct gm_prefix_told {
     uint64_t tile, state;
     uint32_t aborted;
 };
 
 /* Scratch: states of the warps, in two rows taken in turn, so that one barrier a granule is enough; a granule that
- * cannot be moved by whole packs; what segscan.cuh needs; a whole tile; and what a block is told. */
+ * cannot go out by whole packs; what segscan.cuh needs; a whole tile; and what a block is told. */
 #define GM_PREFIX_WARPS 0u
 #define GM_PREFIX_STAGE (2u * GM_BLOCK_WARPS * 16u)
 #define GM_PREFIX_HEADS (GM_PREFIX_STAGE + GM_PREFIX_GRANULE)
@@ -52,7 +57,6 @@ namespace
 template <typename W, bool is_signed> struct prefix_integer {
     typedef W Word;
     typedef W Value;
-    static constexpr bool exact = true;
     __device__ __forceinline__ static Value nothing() { return 0; }
     __device__ __forceinline__ static Word padding() { return 0; }
     __device__ __forceinline__ static Value lift(Word w) { return w; }
@@ -78,7 +82,6 @@ __device__ __forceinline__ void prefix_round(double v, uint64_t *w)
 template <typename W> struct prefix_float {
     typedef W Word;
     typedef double Value;
-    static constexpr bool exact = false;
     __device__ __forceinline__ static Value nothing() { return 0; }
     __device__ __forceinline__ static Word padding() { return 0; }
     __device__ __forceinline__ static Value lift(Word w) { return prefix_number(w); }
@@ -105,7 +108,6 @@ __device__ __forceinline__ uint64_t prefix_key(const struct gm_key_rule &r, uint
 template <typename W, uint32_t dtype, enum gm_key_order order> struct prefix_least {
     typedef W Word;
     typedef W Value;
-    static constexpr bool exact = true;
     __device__ __forceinline__ static struct gm_key_rule rule() { return gm_key_rule(dtype, order); }
     __device__ __forceinline__ static Value nothing() { return ~(Value)0; }
     __device__ __forceinline__ static Word padding() { return lower(nothing()); }
@@ -173,16 +175,51 @@ prefix_block(prefix_state<typename S::Value> sum, prefix_state<typename S::Value
     if ((threadIdx.x & 31u) == 0)
         warps[warp] = sum;
     __syncthreads();
-    State before = *all, upto = *all;
-#pragma unroll 1
-    for (uint32_t w = 0; w < GM_BLOCK_WARPS; w++) {
-        if (w == warp)
-            before = upto;
-        upto = prefix_join<S, segmented>(upto, warps[w]);
-    }
-    *all = upto;
-    return before;
+    State of = {S::nothing(), 0};
+    if ((threadIdx.x & 31u) < GM_BLOCK_WARPS)
+        of = warps[threadIdx.x & 31u];
+    const State before = prefix_row<S, segmented>(all, of);
+    return {__shfl_sync(0xffffffffu, before.v, (int)warp),
+            segmented ? __shfl_sync(0xffffffffu, before.head, (int)warp) : 0};
 }
+static_assert(GM_BLOCK_WARPS <= 32, "a lane for each warp");
+
+/* How states of tiles are joined, for look_back.cuh. */
+__device__ __forceinline__ uint64_t prefix_word(uint32_t v) { return v; }
+__device__ __forceinline__ uint64_t prefix_word(uint64_t v) { return v; }
+__device__ __forceinline__ uint64_t prefix_word(double v) { return (uint64_t)__double_as_longlong(v); }
+__device__ __forceinline__ void prefix_value(uint64_t word, uint32_t *v) { *v = (uint32_t)word; }
+__device__ __forceinline__ void prefix_value(uint64_t word, uint64_t *v) { *v = word; }
+__device__ __forceinline__ void prefix_value(uint64_t word, double *v) { *v = __longlong_as_double((long long)word); }
+
+template <class S, bool segmented> struct prefix_joins {
+    typedef prefix_state<typename S::Value> State;
+    __device__ __forceinline__ static State nothing() { return {S::nothing(), 0}; }
+    __device__ __forceinline__ static State join(State a, State b) { return prefix_join<S, segmented>(a, b); }
+    __device__ __forceinline__ static bool closed(State s) { return segmented && s.head != 0; }
+    __device__ __forceinline__ static void pack(State s, uint32_t *w)
+    {
+        const uint64_t word = prefix_word(s.v);
+        w[0] = (uint32_t)word;
+        w[1] = (uint32_t)(word >> 32);
+        w[2] = s.head;
+    }
+    __device__ __forceinline__ static State unpack(const uint32_t *w)
+    {
+        State s;
+        prefix_value(w[0] | (uint64_t)w[1] << 32, &s.v);
+        s.head = segmented ? w[2] : 0;
+        return s;
+    }
+    __device__ __forceinline__ static State down(State s, uint32_t d)
+    {
+        return {__shfl_down_sync(0xffffffffu, s.v, d), segmented ? __shfl_down_sync(0xffffffffu, s.head, d) : 0};
+    }
+    __device__ __forceinline__ static State at(State s, uint32_t lane)
+    {
+        return {__shfl_sync(0xffffffffu, s.v, (int)lane), segmented ? __shfl_sync(0xffffffffu, s.head, (int)lane) : 0};
+    }
+};
 
 /* ---- a tile ---- */
 
@@ -210,8 +247,9 @@ template <class S, class Heads> struct prefix_granule {
     typedef typename S::Word Word;
     typedef typename S::Value Value;
     typedef prefix_state<Value> State;
-    static constexpr uint32_t E = gm_pack<Word>::elements, rows = GM_PREFIX_GRANULE / 16u / GM_CUDA_THREADS;
-    static constexpr uint32_t elements = GM_PREFIX_GRANULE / sizeof(Word);
+    static constexpr uint32_t bytes = sizeof(Value) > sizeof(Word) ? GM_PREFIX_GRANULE_WIDE : GM_PREFIX_GRANULE;
+    static constexpr uint32_t E = gm_pack<Word>::elements, rows = bytes / 16u / GM_CUDA_THREADS;
+    static constexpr uint32_t elements = bytes / sizeof(Word);
     static constexpr bool segmented = Heads::segmented;
 
     gm_pack<Word> pack[rows];
@@ -225,26 +263,7 @@ template <class S, class Heads> struct prefix_granule {
 
     __device__ __forceinline__ static Word *stage() { return gm_run_scratch<Word>(GM_PREFIX_STAGE); }
 
-    /* used: elements that count; behind them padding. Whole block. */
-    __device__ __forceinline__ void load(const Word *in, uint32_t used)
-    {
-        if (used == elements && ((uintptr_t)in & 15u) == 0) {
-#pragma unroll
-            for (uint32_t k = 0; k < rows; k++)
-                pack[k] = gm_pack_of(__ldcg((const uint4 *)in + place(k)), Word());
-            return;
-        }
-        __syncthreads(); /* the last granule has left the stage */
-#pragma unroll rows
-        for (uint32_t i = threadIdx.x; i < elements; i += GM_CUDA_THREADS)
-            stage()[i] = i < used ? gm_global_load(in + i) : S::padding();
-        __syncthreads();
-#pragma unroll
-        for (uint32_t k = 0; k < rows; k++)
-            pack[k] = gm_pack_of(((const uint4 *)stage())[place(k)], Word());
-    }
-
-    /* The same from the tile that keep has brought. */
+    /* From the tile that keep has brought. */
     __device__ __forceinline__ void take(uint32_t at)
     {
         const uint4 *from = (const uint4 *)(gm_run_scratch<Word>(GM_PREFIX_KEPT) + at);
@@ -277,8 +296,7 @@ template <class S, class Heads> struct prefix_granule {
         return sum;
     }
 
-    /* start: what comes before the warp's piece. True when a step left the type. Whole block, behind a barrier that is
-     * behind load. */
+    /* start: what comes before the warp's piece. True when a step left the type. Whole block, behind a barrier. */
     __device__ __forceinline__ bool write(uint32_t at, Value start, Word *out, uint32_t count, bool exclusive)
     {
         const bool packs = count == elements && ((uintptr_t)out & 15u) == 0;
@@ -308,30 +326,6 @@ template <class S, class Heads> struct prefix_granule {
     }
 };
 
-/* ---- what tiles leave, and their granules ---- */
-
-__device__ __forceinline__ uint64_t prefix_word(uint32_t v) { return v; }
-__device__ __forceinline__ uint64_t prefix_word(uint64_t v) { return v; }
-__device__ __forceinline__ uint64_t prefix_word(double v) { return (uint64_t)__double_as_longlong(v); }
-__device__ __forceinline__ void prefix_value(uint64_t word, uint32_t *v) { *v = (uint32_t)word; }
-__device__ __forceinline__ void prefix_value(uint64_t word, uint64_t *v) { *v = word; }
-__device__ __forceinline__ void prefix_value(uint64_t word, double *v) { *v = __longlong_as_double((long long)word); }
-
-/* Of a tile, from the workspace: through L2, other SMs wrote it. */
-template <typename V> __device__ __forceinline__ prefix_state<V> prefix_get(const struct gm_job *job, uint64_t tile)
-{
-    const ulonglong2 words = __ldcg((const ulonglong2 *)job->workspace + tile);
-    prefix_state<V> state;
-    prefix_value(words.x, &state.v);
-    state.head = words.y != 0;
-    return state;
-}
-template <typename V>
-__device__ __forceinline__ void prefix_put(const struct gm_job *job, uint64_t tile, prefix_state<V> state)
-{
-    ((ulonglong2 *)job->workspace)[tile] = make_ulonglong2(prefix_word(state.v), state.head);
-}
-
 /* Where a tile lies. used: elements that count, because no output of an exclusive scan has the last one in it. */
 template <typename Word> struct prefix_span {
     const Word *in;
@@ -351,24 +345,72 @@ __device__ __forceinline__ prefix_span<typename S::Word> prefix_span_of(const st
             (uint32_t)count - without, exclusive};
 }
 
-/* A block's way through the granules of a tile. all: what comes before the tile, then what comes behind. With writes,
- * outputs are stored: the input may be the output, since a granule is in registers behind the barrier within. kept: the
- * tile is in shared memory. True when a step left the type. */
-template <class S, class Heads, bool writes, bool kept>
-__device__ __forceinline__ bool prefix_tile(const struct gm_run *run, uint64_t tile,
+/* A tile on its way into shared memory: the packs of a thread, when it moves by whole ones. */
+template <class S> struct prefix_ahead {
+    typedef typename S::Word Word;
+    static constexpr uint32_t elements = GM_PREFIX_TILE / sizeof(Word);
+    static constexpr uint32_t packs = GM_PREFIX_TILE / 16u / GM_CUDA_THREADS, at_once = GM_PREFIX_EARLY ? packs : 4u;
+    uint4 v[packs];
+
+    __device__ __forceinline__ static bool packed(const prefix_span<Word> &span)
+    {
+        return span.used == elements && ((uintptr_t)span.in & 15u) == 0;
+    }
+
+    __device__ __forceinline__ static uint4 load(const prefix_span<Word> &span, uint32_t k)
+    {
+        return __ldcg((const uint4 *)span.in + k * GM_CUDA_THREADS + threadIdx.x);
+    }
+
+    /* Asks for them, while the tile before it is worked on, where registers hold both; they are waited for in keep. */
+    __device__ __forceinline__ void ask(const prefix_span<Word> &span)
+    {
+        if (!GM_PREFIX_EARLY)
+            return;
+        if (packed(span)) {
+#pragma unroll
+            for (uint32_t k = 0; k < packs; k++)
+                v[k] = load(span, k);
+        } else {
+#pragma unroll
+            for (uint32_t k = 0; k < packs; k++)
+                v[k] = make_uint4(0, 0, 0, 0); /* nobody's, and so not kept in a register until here */
+        }
+    }
+
+    /* Behind what counts padding, to the end of the last granule that is gone through. Whole block, with a barrier
+     * behind. */
+    __device__ __forceinline__ void keep(const prefix_span<Word> &span) const
+    {
+        constexpr uint32_t granule = GM_PREFIX_GRANULE / sizeof(Word);
+        Word *kept = gm_run_scratch<Word>(GM_PREFIX_KEPT);
+        if (packed(span)) {
+#pragma unroll at_once
+            for (uint32_t k = 0; k < packs; k++)
+                ((uint4 *)kept)[k * GM_CUDA_THREADS + threadIdx.x] = GM_PREFIX_EARLY ? v[k] : load(span, k);
+        } else {
+            const uint32_t end = (span.count + granule - 1u) / granule * granule;
+#pragma unroll 4
+            for (uint32_t i = threadIdx.x; i < end; i += GM_CUDA_THREADS)
+                kept[i] = i < span.used ? gm_global_load(span.in + i) : S::padding();
+        }
+        __syncthreads();
+    }
+};
+
+/* A block's way through the granules of a tile that is kept. all: what comes before the tile, then what comes behind.
+ * With writes, outputs are stored. True when a step left the type. */
+template <class S, class Heads, bool writes>
+__device__ __forceinline__ bool prefix_tile(const prefix_span<typename S::Word> &span,
                                             prefix_state<typename S::Value> *all, uint32_t *turn)
 {
     typedef prefix_granule<S, Heads> Granule;
-    const prefix_span<typename S::Word> span = prefix_span_of<S, Heads>(run, tile);
     bool wrong = false;
 #pragma unroll 1
     for (uint32_t at = 0; at < span.count; at += Granule::elements) {
         Granule g;
         const uint32_t left = span.count - at, here = left < Granule::elements ? left : Granule::elements;
-        if (kept)
-            g.take(at);
-        else
-            g.load(span.in + at, span.used - at < here ? span.used - at : here);
+        g.take(at);
         const prefix_state<typename S::Value> start =
             prefix_block<S, Heads::segmented>(g.scan(at, span.exclusive), all, (*turn)++);
         if (writes)

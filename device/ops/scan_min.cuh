@@ -9,7 +9,4 @@ __device__ void gm_op_scan_min_share(struct gm_run *run)
     prefix_least_share<prefix_whole, GM_KEY_NAN_FIRST>(run);
 }
 
-__device__ void gm_op_scan_min_finish(struct gm_run *run)
-{
-    prefix_least_finish<false>(run);
-}
+__device__ void gm_op_scan_min_finish(struct gm_run *) {}

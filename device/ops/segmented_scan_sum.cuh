@@ -9,7 +9,4 @@ __device__ void gm_op_segmented_scan_sum_share(struct gm_run *run)
     prefix_sum_share<segscan_heads>(run);
 }
 
-__device__ void gm_op_segmented_scan_sum_finish(struct gm_run *run)
-{
-    prefix_sum_finish<true>(run);
-}
+__device__ void gm_op_segmented_scan_sum_finish(struct gm_run *) {}

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What unique, select_if, partition and run_length share on blocks; select.h says how it goes and what holds when a
- * client changes the input. A tile is read once, into shared memory; each warp has a row of packs of 16 bytes and
- * counts what is kept, a barrier makes places of the warps' counts, ballots find the place of each element in its warp,
- * and the kept ones are put together in shared memory, from where whole packs go out. A job of one tile has one phase.
+ * What unique, select_if, partition and run_length share on blocks. A tile is read once, into shared memory, which no
+ * client reaches; each warp has a row of packs of 16 bytes and counts what is kept, a barrier makes places of the
+ * warps' counts, ballots find the place of each element in its warp, and the kept ones are put together in shared
+ * memory, from where whole packs go out. What is kept before a tile it finds by looking back (look_back.cuh) while the
+ * next tile is on its way into registers: the input is read once, so a client that changes it changes what is kept, and
+ * no place that another tile owns. partition.cuh alone goes another way. A job of one tile has one phase.
  *
  * R, the rule, gives: Word (elements as bits), neighbours (it looks at the element in front), keep(before, v).
  */
@@ -14,18 +16,31 @@
 #include "cuda/prim/scan.cuh"
 #include "ops/compare.h"
 #include "ops/kept.h"
+#include "ops/look_back.cuh"
 #include "ops/run.cuh"
 
 namespace
 {
 
-/* Shared memory: what warps counted; the tile, with the element in front of it; and behind it, from select_out on, what
- * goes out. */
+/* Shared memory: what warps counted; what thread 0 tells the block; the tile, with the element in front of it; and
+ * behind it, from select_out on, what goes out. */
 struct select_warps {
     uint32_t kept[GM_BLOCK_WARPS], start[GM_BLOCK_WARPS];
 };
-#define SELECT_IN 256u
-static_assert(sizeof(struct select_warps) + 8u <= SELECT_IN, "fits");
+struct select_told {
+    uint64_t tile, kept, start;
+    uint32_t aborted;
+};
+#define SELECT_TOLD ((uint32_t)sizeof(struct select_warps))
+#define SELECT_IN   256u
+static_assert(SELECT_TOLD + sizeof(struct select_told) + 8u <= SELECT_IN, "fits");
+
+/* Whether registers hold the next tile while this one is worked on. */
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
+#define SELECT_EARLY false
+#else
+#define SELECT_EARLY true
+#endif
 __device__ __forceinline__ constexpr uint32_t select_out(uint32_t tile_bytes) { return SELECT_IN + tile_bytes; }
 
 /* IEEE 754 for floats: a NaN equals nothing, -0 equals +0. */
@@ -113,33 +128,67 @@ template <class R, int PACKS> struct selector {
     R rule;
     uint64_t first; /* element of the job that the tile begins with */
     uint32_t count;
+    uint4 ahead[PACKS]; /* of a tile on its way into shared memory, when it lies on the grid of packs */
+    Word front;         /* thread 0: the element before it */
 
     __device__ __forceinline__ selector(struct gm_run *a_run, const R &a_rule) : run(a_run), rule(a_rule) {}
 
     __device__ __forceinline__ static Word *staged() { return gm_run_scratch<Word>(SELECT_IN); }
+    __device__ __forceinline__ const Word *from(uint64_t at) const { return gm_run_buffer<const Word>(run, 0) + at; }
+    __device__ __forceinline__ static bool packed(const Word *p) { return ((uintptr_t)p & 15u) == 0; }
+
+    /* Asks for a tile, while the one before it is worked on, where registers hold both; it is waited for in keep. */
+    __device__ __forceinline__ void ask(uint64_t tile)
+    {
+        uint64_t elements;
+        const uint64_t begin = gm_run_tile(run, tile, &elements);
+        if (SELECT_EARLY && packed(from(begin)))
+            load(from(begin), (uint32_t)elements / E);
+        if (R::neighbours && threadIdx.x == 0 && begin != 0)
+            front = select_load_one<Word>(from(begin) - 1);
+    }
+    __device__ __forceinline__ void load(const Word *in, uint32_t packs)
+    {
+        const uint4 *own = (const uint4 *)in + threadIdx.x;
+        if (packs == PACKS * GM_CUDA_THREADS) {
+#pragma unroll
+            for (uint32_t k = 0; k < PACKS; k++)
+                ahead[k] = __ldcg(own + k * GM_CUDA_THREADS);
+        } else {
+#pragma unroll
+            for (uint32_t k = 0; k < PACKS; k++)
+                ahead[k] = k * GM_CUDA_THREADS + threadIdx.x < packs ? __ldcg(own + k * GM_CUDA_THREADS)
+                                                                     : make_uint4(0, 0, 0, 0);
+        }
+    }
 
     /* Into shared memory. A barrier. What lies behind the last element there is nobody's. */
-    __device__ __forceinline__ void load(uint64_t tile)
+    __device__ __forceinline__ void keep(uint64_t tile)
     {
         uint64_t elements;
         first = gm_run_tile(run, tile, &elements);
         count = (uint32_t)elements;
-        const Word *from = gm_run_buffer<const Word>(run, 0) + first;
+        const Word *in = from(first);
         const uint32_t packs = count / E, rest = packs * E + threadIdx.x;
         uint4 *to = (uint4 *)staged();
-        if (((uintptr_t)from & 15u) == 0) {
-#pragma unroll 8
-            for (uint32_t i = threadIdx.x; i < packs; i += GM_CUDA_THREADS)
-                to[i] = __ldcg((const uint4 *)from + i);
+        if (packed(in)) {
+            if (!SELECT_EARLY)
+                load(in, packs);
+#pragma unroll
+            for (int k = 0; k < PACKS; k++) {
+                const uint32_t i = (uint32_t)k * GM_CUDA_THREADS + threadIdx.x;
+                if (i < packs)
+                    to[i] = ahead[k];
+            }
         } else {
 #pragma unroll 2
             for (uint32_t i = threadIdx.x; i < packs; i += GM_CUDA_THREADS)
-                to[i] = gm_pack_shifted((const uint8_t *)(from + i * E));
+                to[i] = gm_pack_shifted((const uint8_t *)(in + i * E));
         }
         if (rest < count)
-            staged()[rest] = select_load_one<Word>(from + rest);
+            staged()[rest] = select_load_one<Word>(in + rest);
         if (R::neighbours && threadIdx.x == 0 && first != 0)
-            staged()[-1] = select_load_one<Word>(from - 1);
+            staged()[-1] = front;
         __syncthreads();
     }
 
@@ -169,9 +218,9 @@ template <class R, int PACKS> struct selector {
         return flags & ((1u << valid) - 1u);
     }
 
-    /* How many are kept, and one more than the last kept one's position in the tile, or 0, by warps into shared memory.
-     * A barrier. */
-    __device__ __forceinline__ void counts() const
+    /* How many are kept, and for starts one more than the last kept one's position in the tile, or 0, by warps into
+     * shared memory. A barrier must follow. */
+    template <bool starts> __device__ __forceinline__ void counts() const
     {
         struct select_warps *warps = gm_run_scratch<struct select_warps>(0);
         uint32_t kept = 0, last = 0;
@@ -179,29 +228,25 @@ template <class R, int PACKS> struct selector {
         for (int k = 0; k < PACKS && has_row(k); k++) {
             const uint32_t flags = judge(k, pack(k));
             kept += __popc(flags);
-            last = flags != 0 ? at(k) + 32u - __clz((int)flags) : last;
+            last = starts && flags != 0 ? at(k) + 32u - __clz((int)flags) : last;
         }
 #pragma unroll
         for (int mask = 16; mask > 0; mask /= 2) {
             kept += __shfl_xor_sync(0xffffffffu, kept, mask);
-            last = max(last, __shfl_xor_sync(0xffffffffu, last, mask));
+            last = starts ? max(last, __shfl_xor_sync(0xffffffffu, last, mask)) : 0;
         }
         if ((threadIdx.x & 31u) == 0)
             warps->kept[threadIdx.x / 32u] = kept, warps->start[threadIdx.x / 32u] = last;
-        __syncthreads();
     }
 
-    /* Leaves in the workspace how many are kept, and where the last run begins. Behind counts. */
-    __device__ __forceinline__ void put_counts(uint64_t tile) const
+    /* The tile's last kept element, one more than its position in the job; 0: none. Behind counts. */
+    __device__ __forceinline__ uint64_t start() const
     {
         const struct select_warps *warps = gm_run_scratch<struct select_warps>(0);
-        uint32_t kept = 0, last = 0;
-        if (threadIdx.x != 0)
-            return;
+        uint32_t last = 0;
         for (uint32_t w = 0; w < GM_BLOCK_WARPS; w++)
-            kept += warps->kept[w], last = max(last, warps->start[w]);
-        ((struct gm_kept *)run->job->workspace)[tile] =
-            gm_kept_make(0, kept, last != 0 ? first + last - 1u : GM_KEPT_NO_START);
+            last = max(last, warps->start[w]);
+        return last != 0 ? first + last : 0;
     }
 
     /* How many are kept in the tile before the warp's, and in all. Behind counts. */
@@ -264,58 +309,26 @@ template <typename W> struct select_stage {
     }
 };
 
-__device__ __forceinline__ struct gm_kept select_kept(const struct gm_job *job, uint64_t tile)
-{
-    const ulonglong2 pair = __ldcg((const ulonglong2 *)job->workspace + tile); /* another SM wrote it */
-    struct gm_kept kept;
-    kept.counts = pair.x;
-    kept.start = pair.y;
-    return kept;
-}
-
-/* Where the tile's elements go: kept ones, and the others behind all that are kept. all: kept in this tile, now. */
-__device__ __forceinline__ void select_places(struct gm_run *run, uint64_t tile, uint64_t first, uint32_t count,
-                                              uint32_t all, struct gm_places *kept, struct gm_places *others)
-{
-    const struct gm_job *job = run->job;
-    if (job->phases == 1) {
-        *kept = gm_places_make(0, all, job->n);
-        *others = gm_places_make(all, count - all, job->n);
-        if (threadIdx.x == 0)
-            run->result = all;
-        return;
-    }
-    const struct gm_kept own = select_kept(job, tile), last = select_kept(job, job->tiles - 1u);
-    const uint64_t before = gm_kept_before(&own);
-    *kept = gm_places_make(before, gm_kept_count(&own), job->n);
-    *others = gm_places_make(gm_kept_upto(&last) + (first - before), count - gm_kept_count(&own), job->n);
-}
-
-/* both: for partition. */
+/* Moves what is kept, and for partition the others too, to its places. before, all: kept in the tile before this warp's
+ * elements, and in all. */
 template <class R, int PACKS, bool both>
-__device__ __forceinline__ void select_move(struct gm_run *run, const R &rule, uint64_t tile)
+__device__ __forceinline__ void select_put(const selector<R, PACKS> &s, struct gm_places kept, struct gm_places others,
+                                           uint32_t before, uint32_t all)
 {
     typedef typename R::Word Word;
-    constexpr uint32_t offset = select_out(16u * PACKS * GM_CUDA_THREADS);
+    constexpr uint32_t E = selector<R, PACKS>::E, offset = select_out(16u * PACKS * GM_CUDA_THREADS);
     static_assert(offset + 16u * PACKS * GM_CUDA_THREADS + 64u <= GM_BLOCK_SCRATCH, "both stages fit");
-    selector<R, PACKS> s(run, rule);
-    struct gm_places kept, others;
-    uint32_t all;
-    s.load(tile);
-    s.counts();
-    uint32_t before = s.before(&all);
-    select_places(run, tile, s.first, s.count, all, &kept, &others);
-    Word *out = gm_run_buffer<Word>(run, 1);
+    Word *out = gm_run_buffer<Word>(s.run, 1);
     const select_stage<Word> yes(out, kept, s.count, offset);
     const select_stage<Word> no(out, others, both ? s.count - yes.room : 0, yes.behind(offset));
 #pragma unroll 1
     for (int k = 0; k < PACKS && s.has_row(k); k++) {
         const uint4 v = s.pack(k);
         const uint32_t flags = s.judge(k, v), from = s.at(k);
-        uint32_t in_row, at = before + select_rank<s.E>(flags, &in_row);
+        uint32_t in_row, at = before + select_rank<E>(flags, &in_row);
         before += in_row;
 #pragma unroll
-        for (uint32_t e = 0; e < s.E; e++) {
+        for (uint32_t e = 0; e < E; e++) {
             const bool is = flags >> e & 1u;
             if (is)
                 yes.put(at, select_element<Word>(v, (int)e));
@@ -324,88 +337,140 @@ __device__ __forceinline__ void select_move(struct gm_run *run, const R &rule, u
             at += is;
         }
     }
-    yes.close(all);
-    if (both)
+    if (both) {
+        yes.close(all);
         no.close(s.count - all);
+    }
     __syncthreads();
     yes.store();
     if (both)
         no.store();
 }
 
-template <class R, int PACKS, bool both> __device__ __noinline__ void select_share(struct gm_run *run, R rule)
+/* What tiles come to: how many are kept, and one more than the position of the last one, or 0. */
+struct select_state {
+    uint64_t kept, start;
+};
+
+/* For look_back.cuh. starts: those are wanted. */
+template <bool starts> struct select_joins {
+    typedef select_state State;
+    static_assert(GM_ELEMENTS_MAX < UINT64_C(1) << 47, "each in half of three words");
+    __device__ __forceinline__ static State nothing() { return {0, 0}; }
+    __device__ __forceinline__ static State join(State a, State b)
+    {
+        return {a.kept + b.kept, starts && b.start == 0 ? a.start : b.start};
+    }
+    __device__ __forceinline__ static bool closed(State) { return false; }
+    __device__ __forceinline__ static void pack(State s, uint32_t *w)
+    {
+        w[0] = (uint32_t)s.kept;
+        w[1] = (uint32_t)(s.kept >> 32) | (uint32_t)s.start << 16;
+        w[2] = (uint32_t)(s.start >> 16);
+    }
+    __device__ __forceinline__ static State unpack(const uint32_t *w)
+    {
+        return {w[0] | (uint64_t)(w[1] & 0xffffu) << 32, starts ? w[1] >> 16 | (uint64_t)w[2] << 16 : 0};
+    }
+    __device__ __forceinline__ static State down(State s, uint32_t d)
+    {
+        return {__shfl_down_sync(0xffffffffu, s.kept, d), starts ? __shfl_down_sync(0xffffffffu, s.start, d) : 0};
+    }
+    __device__ __forceinline__ static State at(State s, uint32_t lane)
+    {
+        return {__shfl_sync(0xffffffffu, s.kept, (int)lane), starts ? __shfl_sync(0xffffffffu, s.start, (int)lane) : 0};
+    }
+};
+
+/* What is kept before a tile, to the whole block; own: in it. False: leave. A barrier behind. The last tile leaves the
+ * answer. */
+template <bool starts>
+__device__ __forceinline__ bool select_before(struct gm_run *run, uint64_t tile, const select_state &own,
+                                              select_state *before)
 {
-    struct gm_tiles tiles = {0, 0, 0};
-    uint64_t tile;
-    while (gm_run_next_tile(run, &tiles, &tile)) {
-        if (run->job->phase + 1u < run->job->phases) {
-            selector<R, PACKS> s(run, rule);
-            s.load(tile);
-            s.counts();
-            s.put_counts(tile);
-        } else {
-            select_move<R, PACKS, both>(run, rule, tile);
+    struct select_told *told = gm_run_scratch<struct select_told>(SELECT_TOLD);
+    if (threadIdx.x < 32u) {
+        select_state found = {0, 0};
+        const bool good = look_back<select_joins<starts>>(run, tile, own, &found);
+        if (threadIdx.x == 0) {
+            told->kept = found.kept;
+            told->start = found.start;
+            told->aborted = !good;
+            if (tile + 1u == run->job->tiles)
+                gm_store_relaxed_u64(look_answer(run->job), found.kept + own.kept);
         }
+    }
+    __syncthreads();
+    *before = {told->kept, told->start};
+    return told->aborted == 0;
+}
+
+/* The last phase, and the only one of a job of one tile. M, the mover, gives starts (it wants them), and move(s, tile,
+ * what is kept before it, of that in the tile before the warp's elements, and in the whole tile). */
+template <class R, int PACKS, class M> __device__ __noinline__ void select_write(struct gm_run *run, R rule)
+{
+    struct select_told *told = gm_run_scratch<struct select_told>(SELECT_TOLD);
+    const bool alone = run->job->phases == 1u;
+    selector<R, PACKS> s(run, rule);
+    if (threadIdx.x == 0)
+        told->tile = run->aborted != 0 ? UINT64_MAX : alone ? 0 : look_ask(run);
+    __syncthreads();
+    uint64_t tile = told->tile, next = UINT64_MAX;
+    if (tile < run->job->tiles)
+        s.ask(tile);
+    for (; tile < run->job->tiles; tile = next) {
+        select_state before = {0, 0};
+        uint32_t all;
+        if (!alone && threadIdx.x == 0)
+            next = look_ask(run);
+        s.keep(tile);
+        s.template counts<M::starts>();
+        if (threadIdx.x == 0)
+            told->tile = next;
+        __syncthreads();
+        next = told->tile;
+        const uint32_t in_tile = s.before(&all);
+        const select_state own = {all, M::starts ? s.start() : 0};
+        if (!alone && threadIdx.x == 0)
+            look_say_own<select_joins<M::starts>>(run, tile, own);
+        if (next < run->job->tiles)
+            s.ask(next);
+        if (!alone && !select_before<M::starts>(run, tile, own, &before))
+            break;
+        if (alone && threadIdx.x == 0)
+            run->result = all;
+        M::move(s, tile, before, in_tile, all);
+        __syncthreads(); /* shared memory is free again */
     }
 }
 
-struct select_sum {
-    __device__ __forceinline__ uint64_t operator()(uint64_t a, uint64_t b) const { return a + b; }
-};
-struct select_latest {
-    __device__ __forceinline__ uint64_t operator()(uint64_t a, uint64_t b) const { return a > b ? a : b; }
-};
-
-/* Every tile learns what is kept before it. A thread has some tiles in a row; pieces of all threads follow each other.
- * Starts are one more than positions here; 0: none yet. Each of the two scans has the other's barrier between what a
- * piece reads and what the next one writes. */
-__device__ __noinline__ void select_scan(struct gm_run *run)
+template <class R, int PACKS, class M> __device__ __forceinline__ void select_share(struct gm_run *run, const R &rule)
 {
-    constexpr uint32_t each = 4;
-    const struct gm_job *job = run->job;
-    struct gm_kept *all = (struct gm_kept *)job->workspace;
-    uint64_t *sums = gm_run_scratch<uint64_t>(0), *latest = sums + GM_BLOCK_WARPS;
-    uint64_t before = 0, start = 0;
-#pragma unroll 1
-    for (uint64_t base = 0; base < job->tiles; base += each * GM_CUDA_THREADS) {
-        const uint64_t first = base + threadIdx.x * each;
-        struct gm_kept tile[each];
-        uint64_t own = 0, own_start = 0, sum, last;
-#pragma unroll
-        for (uint32_t i = 0; i < each; i++)
-            tile[i] = first + i < job->tiles ? select_kept(job, first + i) : gm_kept_make(0, 0, GM_KEPT_NO_START);
-#pragma unroll
-        for (uint32_t i = 0; i < each; i++) {
-            own += gm_kept_count(&tile[i]);
-            own_start = tile[i].start != GM_KEPT_NO_START ? tile[i].start + 1u : own_start;
-        }
-        uint64_t at = before + gm_block_scan_exclusive<uint64_t>(own, 0, select_sum(), sums, &sum);
-        uint64_t from = gm_block_scan_exclusive<uint64_t>(own_start, 0, select_latest(), latest, &last);
-        from = from > start ? from : start;
-#pragma unroll
-        for (uint32_t i = 0; i < each; i++) {
-            if (first + i < job->tiles)
-                all[first + i] = gm_kept_make(at, gm_kept_count(&tile[i]), from != 0 ? from - 1u : 0);
-            at += gm_kept_count(&tile[i]);
-            from = tile[i].start != GM_KEPT_NO_START ? tile[i].start + 1u : from;
-        }
-        before += sum;
-        start = last > start ? last : start;
-    }
+    if (run->job->phase + 1u < run->job->phases)
+        look_clear(run);
+    else
+        select_write<R, PACKS, M>(run, rule);
 }
 
+/* Of nothing the answer is 0; of one tile the share has given it. */
 __device__ __forceinline__ void select_finish(struct gm_run *run)
 {
     const struct gm_job *job = run->job;
-    if (job->phases == 1)
-        return; /* the share has answered; of nothing the answer is 0 */
-    if (job->phase == 0) {
-        select_scan(run);
-    } else if (threadIdx.x == 0) {
-        const struct gm_kept last = select_kept(job, job->tiles - 1u);
-        run->result = gm_kept_upto(&last);
-    }
+    if (job->phases > 1u && job->phase + 1u == job->phases && threadIdx.x == 0)
+        run->result = gm_load_relaxed_u64(look_answer(job));
 }
+
+/* select_if and unique. */
+struct select_kept {
+    static constexpr bool starts = false;
+    template <class R, int PACKS>
+    __device__ __forceinline__ static void move(const selector<R, PACKS> &s, uint64_t, const select_state &before,
+                                                uint32_t in_tile, uint32_t all)
+    {
+        const struct gm_places kept = gm_places_make(before.kept, all, s.run->job->n);
+        select_put<R, PACKS, false>(s, kept, kept, in_tile, all);
+    }
+};
 
 } // namespace
 

@@ -15,7 +15,7 @@ template <typename W> __device__ __forceinline__ void select_if_share(struct gm_
 {
     const struct gm_job *job = run->job;
     const select_matches<W> rule = {gm_predicate_make(job->dtype, job->bins, job->value[0], job->value[1])};
-    select_share<select_matches<W>, select_if_packs, false>(run, rule);
+    select_share<select_matches<W>, select_if_packs, select_kept>(run, rule);
 }
 
 } // namespace

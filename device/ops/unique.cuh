@@ -12,7 +12,7 @@ static_assert(unique_packs * 16 * GM_CUDA_THREADS == GM_TILE_BYTES_unique, "ever
 
 template <typename W, bool floats> __device__ __forceinline__ void unique_share(struct gm_run *run)
 {
-    select_share<select_starts<W, floats>, unique_packs, false>(run, select_starts<W, floats>());
+    select_share<select_starts<W, floats>, unique_packs, select_kept>(run, select_starts<W, floats>());
 }
 
 } // namespace

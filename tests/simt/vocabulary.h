@@ -62,6 +62,7 @@
 #define gm_load_acquire_block_u32(p) (gm_simt_poll(), gm_load_acquire_block_u32(p))
 #define gm_load_acquire_block_u64(p) (gm_simt_poll(), gm_load_acquire_block_u64(p))
 #define gm_load16_gpu(p) (gm_simt_poll(), gm_load16_gpu(p))
+#define gm_load16_relaxed_gpu(p) (gm_simt_poll(), gm_load16_relaxed_gpu(p))
 #define gm_load16_sys(p) (gm_simt_poll(), gm_load16_sys(p))
 
 #define __CUDA_ARCH__ GM_SIMT_ARCH
