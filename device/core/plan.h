@@ -124,7 +124,8 @@ GM_HD uint64_t gm_plan_histogram(struct gm_job *job, const struct gm_op_row *row
 {
     if (row->shape != GM_SHAPE_EDGES && job->bins > GM_HIST_ROW_BINS) {
         const uint64_t elements = job->tile_elements, tiles = job->tiles;
-        if (gm_plan_hist_sortable(job, row) && job->n >= GM_HIST_SORTED_MIN && job->n >= job->bins) {
+        const bool near = (job->marks & GM_MARK_HOST) == 0; /* the bus is the limit, and sorting reads twice */
+        if (near && gm_plan_hist_sortable(job, row) && job->n >= GM_HIST_SORTED_MIN && job->n >= job->bins) {
             const uint64_t workspace = gm_plan_hist_many(job, most, true);
             if (workspace <= pool)
                 return workspace;
