@@ -120,7 +120,8 @@ GM_HD uint64_t gm_plan_histogram(struct gm_job *job, const struct gm_op_row *row
 {
     if (row->shape != GM_SHAPE_EDGES && job->bins > GM_HIST_ROW_BINS) {
         const uint64_t elements = job->tile_elements, tiles = job->tiles;
-        if (gm_plan_hist_sortable(job, row) && job->n >= GM_HIST_SORTED_MIN && job->n >= job->bins) {
+        const bool near = (job->marks & GM_MARK_HOST) == 0; /* the bus is the limit, and sorting reads twice */
+        if (near && gm_plan_hist_sortable(job, row) && job->n >= GM_HIST_SORTED_MIN && job->n >= job->bins) {
             const uint64_t workspace = gm_plan_hist_many(job, most, true);
             if (workspace <= pool)
                 return workspace;
@@ -151,6 +152,14 @@ GM_HD uint64_t gm_plan_segmented(struct gm_job *job)
     return gm_segment_splits_offset(job->tiles) + (job->tiles + 1u) * 8u;
 }
 
+/* Offsets of a segmented scan that are worth a share. A job of more has an entry, in which it can be cancelled while
+ * they are looked at, however few elements it has. */
+#define GM_OFFSETS_SHARE 65536u
+GM_HD uint64_t gm_plan_offset_shares(const struct gm_job *job, const struct gm_op_row *row)
+{
+    return row->shape == GM_SHAPE_SEGSCAN ? gm_ceil_div(job->value[0] + 1u, GM_OFFSETS_SHARE) : 0;
+}
+
 /* Fills phases, shares, tiles and tile_elements; the phases of every work shape have the same cut. pool: bytes of
  * workspace that there are. */
 GM_HD struct gm_plan gm_plan_job(struct gm_job *job, const struct gm_op_row *row, uint32_t workers,
@@ -177,7 +186,10 @@ GM_HD struct gm_plan gm_plan_job(struct gm_job *job, const struct gm_op_row *row
         plan.workspace = job->tiles * GM_PARTIAL_BYTES;
     } else if (row->work == GM_WORK_HISTOGRAM) {
         plan.workspace = gm_plan_histogram(job, row, most, pool);
-    } else if (row->work == GM_WORK_SCAN && job->tiles > 1) {
+    } else if (row->work == GM_WORK_SCAN && (job->tiles > 1 || gm_plan_offset_shares(job, row) > 1u)) {
+        const uint64_t shares = gm_plan_offset_shares(job, row);
+        if (shares > job->shares)
+            job->shares = shares < most ? (uint32_t)shares : most;
         job->phases = 2;
         plan.workspace = (job->tiles + 1u) * GM_PARTIAL_BYTES; /* and one that look_back.cuh needs for all */
     } else if (row->work == GM_WORK_SCATTER && job->tiles > 1) {

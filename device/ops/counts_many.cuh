@@ -251,7 +251,7 @@ template <class S> __device__ __noinline__ void gm_many_take(const struct gm_run
         s->bin[k] = k < count ? source.cell(first, k) : GM_BIN_NONE;
 }
 
-/* They are put into the order of their digits, those of no element last. Barriers before, between and behind. */
+/* They are put into the order of their digits, those of no element last. Barriers before and between. */
 static __device__ __noinline__ void gm_many_rank(uint32_t shift)
 {
     struct gm_many_scratch *s = gm_run_scratch<struct gm_many_scratch>(0);
@@ -265,7 +265,6 @@ static __device__ __noinline__ void gm_many_rank(uint32_t shift)
 #pragma unroll
     for (int i = 0; i < GM_MANY_ITEMS; i++)
         s->bin[rank.get(i)] = bin[i];
-    __syncthreads();
 }
 
 /* From there to places that nobody else was given. The client may have changed what was counted: then a digit has more

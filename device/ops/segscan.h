@@ -13,6 +13,7 @@
 #include "prefix.h"
 
 #define GM_OFFSETS_ROW 16u /* looked at one after the other */
+#define GM_OFFSETS_LOOK 32768u /* from one look at the abort word to the next */
 
 struct gm_offsets {
     const void *data;
@@ -64,12 +65,15 @@ static inline uint64_t gm_offsets_next(const struct gm_offsets *o, uint64_t *j, 
     return v > position && v < o->n ? v : o->n;
 }
 
-/* A share's part of the offsets: none falls, none is beyond n. */
-static inline bool gm_offsets_good(const struct gm_offsets *o, uint32_t share, uint32_t shares)
+/* A share's part of the offsets: none falls, none is beyond n. They may be many more than elements, so it looks whether
+ * the job was aborted now and then. */
+static inline bool gm_offsets_good(const struct gm_run *run, const struct gm_offsets *o)
 {
-    const uint64_t part = gm_ceil_div(o->count, shares), from = share * part;
+    const uint64_t part = gm_ceil_div(o->count, run->job->shares), from = run->share * part;
     uint64_t before = from > 0 && from < o->count ? gm_offsets_at(o, from - 1u) : 0;
     for (uint64_t j = from; j < o->count && j < from + part; j++) {
+        if (j % GM_OFFSETS_LOOK == 0 && gm_run_aborted(run))
+            break;
         const uint64_t v = gm_offsets_at(o, j);
         if (v < before || v > o->n)
             return false;
@@ -119,7 +123,7 @@ static inline void gm_segscan_share(struct gm_run *run, enum gm_prefix_op op)
     const void *in = gm_run_buffer(run, 0);
     bool over = false;
     uint64_t tile, count;
-    if (run->job->phase == 0 && !gm_offsets_good(&o, run->share, run->job->shares))
+    if (run->job->phase == 0 && !gm_offsets_good(run, &o))
         gm_run_fail(run, GM_EBOUNDS);
     while (gm_run_next_tile(run, &tile)) {
         const uint64_t first = gm_run_tile(run, tile, &count);

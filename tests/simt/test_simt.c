@@ -305,6 +305,30 @@ static void sort_of_many_chunks_is_right(void **state)
     dismantle(f, &c);
 }
 
+/* So many that looking at them is worth more shares than there are tiles. */
+static void segmented_scans_of_many_offsets_are_right(void **state)
+{
+    struct fixture *f = *state;
+    for (uint32_t k = 0; k < 4; k++) {
+        struct gm_case c = {.op = GM_OP_segmented_scan_sum + k % 3u,
+                            .dtype = GM_DTYPE_u32,
+                            .type2 = GM_DTYPE_u32,
+                            .n = k == 0 ? 0 : 100u * k,
+                            .value = {2u * GM_OFFSETS_SHARE + k},
+                            .seed = f->seed + k,
+                            .pattern = GM_PATTERN_SMALL};
+        const struct gm_simt_setting s = {.workers = 1u + k,
+                                          .blocks = 1u + k % 2u,
+                                          .order = (uint32_t)(f->seed + k) % gm_simt_orders(),
+                                          .seed = c.seed};
+        uint64_t result = 0;
+        gm_case_describe(&c, f->what, sizeof f->what);
+        prepare(f, &c);
+        run_once(f, &c, &s, true, &result);
+        dismantle(f, &c);
+    }
+}
+
 /* Both ways of counting, and digits of twice as many bins as shared memory holds; values all over the bins, and in few
  * of them. */
 static void histograms_of_many_bins_are_right(void **state)
@@ -312,35 +336,35 @@ static void histograms_of_many_bins_are_right(void **state)
     static const struct {
         uint32_t op, dtype, bins, count2;
         uint64_t n;
-    } cases[] = {{GM_OP_histogram, GM_DTYPE_u32, 100000, 0, 40001},
-                 {GM_OP_histogram, GM_DTYPE_u64, GM_HIST_ROW_BINS + 1u, 0, 20001},
-                 {GM_OP_histogram, GM_DTYPE_u8, 100000, 0, 70001},
-                 {GM_OP_histogram, GM_DTYPE_u32, (GM_RADIX << 15) + 1u, 0, 9001},
-                 {GM_OP_histogram_channels, GM_DTYPE_u32, 20000, 3, 20001},
-                 {GM_OP_histogram_2d, GM_DTYPE_u32, 300, 200, 40001}};
-    const double range[] = {0, 4294967295.0, 0, 4294967295.0}, wide[] = {0, 18446744073709551615.0}, bytes[] = {1, 250};
+        double range[4];
+        bool few;
+    } cases[] = {
+        {GM_OP_histogram, GM_DTYPE_u32, 100000, 0, 40001, {0, 0x1p32}, false},
+        {GM_OP_histogram, GM_DTYPE_u64, GM_HIST_ROW_BINS + 1u, 0, 20001, {0, 0x1p64}, false},
+        {GM_OP_histogram, GM_DTYPE_u8, 100000, 0, 70001, {1, 250}, false},
+        {GM_OP_histogram, GM_DTYPE_u32, GM_RADIX << 15, 0, 9001, {-0x1p40, 0x1p32}, false}, /* in the last digit */
+        {GM_OP_histogram, GM_DTYPE_u32, (GM_RADIX << 15) + 1u, 0, 9001, {0, 0x1p32}, true},
+        {GM_OP_histogram_channels, GM_DTYPE_u32, 20000, 3, 20001, {0, 0x1p32}, false},
+        {GM_OP_histogram_2d, GM_DTYPE_u32, 300, 200, 40001, {0, 0x1p32, 0, 0x1p31}, false},
+    };
     struct fixture *f = *state;
     for (uint32_t k = 0; k < 2u * sizeof cases / sizeof *cases; k++) {
-        const uint32_t at = k / 2u, dtype = cases[at].dtype;
+        const uint32_t at = k / 2u;
         struct gm_case c = {.op = cases[at].op,
-                            .dtype = dtype,
+                            .dtype = cases[at].dtype,
                             .bins = cases[at].bins,
                             .count2 = cases[at].count2,
                             .n = cases[at].n,
                             .align_in = k % 3u,
                             .seed = f->seed + k,
-                            .pattern = at == 3 || (f->seed + k) % 3u == 0 ? GM_PATTERN_CONCENTRATED : GM_PATTERN_BITS};
-        const struct gm_simt_setting s = {.workers = k % 3u == 0 ? 7 : 3,
+                            .pattern = cases[at].few ? GM_PATTERN_CONCENTRATED : GM_PATTERN_BITS};
+        const struct gm_simt_setting s = {.workers = k % 3u == 0 ? 132 : 3,
                                           .blocks = 1u + k % 2u,
                                           .order = (uint32_t)(f->seed + k) % gm_simt_orders(),
                                           .seed = c.seed,
                                           .sorted = k % 2u};
         uint64_t result = 0;
-        memcpy(c.value,
-               dtype == GM_DTYPE_u8    ? bytes
-               : dtype == GM_DTYPE_u64 ? wide
-                                       : range,
-               (c.op == GM_OP_histogram_2d ? 4u : 2u) * sizeof *c.value);
+        memcpy(c.value, cases[at].range, (c.op == GM_OP_histogram_2d ? 4u : 2u) * sizeof *c.value);
         gm_case_describe(&c, f->what, sizeof f->what);
         prepare(f, &c);
         run_once(f, &c, &s, true, &result);
@@ -498,12 +522,15 @@ static int open_all(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(histograms_of_many_bins_are_right),
-                                       cmocka_unit_test(cuda_answers_are_the_oracles),
-                                       cmocka_unit_test(sort_of_many_chunks_is_right),
-                                       cmocka_unit_test(tiles_of_several_windows_are_right),
-                                       cmocka_unit_test(inputs_that_change_do_no_harm),
-                                       cmocka_unit_test(pairs_that_change_while_they_are_sorted_do_no_harm)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(histograms_of_many_bins_are_right),
+        cmocka_unit_test(segmented_scans_of_many_offsets_are_right),
+        cmocka_unit_test(cuda_answers_are_the_oracles),
+        cmocka_unit_test(sort_of_many_chunks_is_right),
+        cmocka_unit_test(tiles_of_several_windows_are_right),
+        cmocka_unit_test(inputs_that_change_do_no_harm),
+        cmocka_unit_test(pairs_that_change_while_they_are_sorted_do_no_harm),
+    };
     setvbuf(stdout, NULL, _IOLBF, 0);
     return cmocka_run_group_tests(tests, open_all, NULL);
 }
