@@ -65,16 +65,47 @@ static void gm_conn_freed(uv_handle_t *handle)
 
 void gm_conn_resume(struct gm_conn *conn)
 {
-    if (!conn->held || conn->resuming)
+    if (!conn->held || conn->resuming || conn->later)
         return;
     conn->resuming = true;
     conn->resume_next = conn->io->resume;
     conn->io->resume = conn;
 }
 
-/* Of the list of those whose frames are tried again. */
+/* Its frames wait for its next turn. */
+static void gm_conn_put_off(struct gm_conn *conn)
+{
+    struct gm_conn_io *io = conn->io;
+    conn->held = conn->later = true;
+    conn->resume_next = NULL;
+    if (io->later == NULL)
+        io->later = conn;
+    else
+        io->later_last->resume_next = conn;
+    io->later_last = conn;
+}
+
+static void gm_conn_unlater(struct gm_conn *conn)
+{
+    struct gm_conn_io *io = conn->io;
+    struct gm_conn *before = NULL;
+    for (struct gm_conn *at = io->later; conn->later && at != conn; at = at->resume_next)
+        before = at;
+    if (!conn->later)
+        return;
+    if (before == NULL)
+        io->later = conn->resume_next;
+    else
+        before->resume_next = conn->resume_next;
+    if (io->later_last == conn)
+        io->later_last = before;
+    conn->later = false;
+}
+
+/* Of the lists of those whose frames are tried again. */
 static void gm_conn_unresume(struct gm_conn *conn)
 {
+    gm_conn_unlater(conn);
     for (struct gm_conn **at = &conn->io->resume; conn->resuming && *at != NULL; at = &(*at)->resume_next)
         if (*at == conn) {
             *at = conn->resume_next;
@@ -388,6 +419,11 @@ static size_t gm_conn_walk(struct gm_conn *conn, const uint8_t *bytes, size_t si
         const uint32_t body = gm_frame_size(bytes + at);
         if (!gm_conn_check_size(conn, body) || size - at - GM_FRAME_HEADER < body)
             break;
+        if (conn->io->may_go_on != NULL && !conn->io->may_go_on(conn)) {
+            gm_conn_put_off(conn);
+            gm_conn_mark(conn); /* so that it is watched no more */
+            break;
+        }
         if (!conn->io->on_frame(conn, bytes + at + GM_FRAME_HEADER, body)) {
             assert(conn->state == GM_CONN_OPEN && (gm_conn_unsent(conn) != 0 || conn->promised != 0));
             conn->held = true;
@@ -425,6 +461,26 @@ bool gm_conn_resume_all(struct gm_conn_io *io)
         struct gm_conn *conn = io->resume;
         io->resume = conn->resume_next;
         conn->resuming = conn->held = false;
+        any |= gm_conn_deliver_kept(conn);
+        gm_conn_mark(conn); /* its flush says what is waited for next */
+    }
+    return any;
+}
+
+bool gm_conn_later(struct gm_conn_io *io)
+{
+    bool any = false;
+    uint32_t left = 0; /* those that are put off again stand behind */
+    for (const struct gm_conn *at = io->later; at != NULL; at = at->resume_next)
+        left++;
+    for (; left != 0 && io->later != NULL; left--) {
+        struct gm_conn *conn = io->later;
+        gm_conn_unlater(conn);
+        if (!io->may_read(conn)) {
+            gm_conn_put_off(conn);
+            continue;
+        }
+        conn->held = false;
         any |= gm_conn_deliver_kept(conn);
         gm_conn_mark(conn); /* its flush says what is waited for next */
     }
@@ -515,6 +571,8 @@ static void gm_conn_event(uv_poll_t *poll, int status, int events)
     }
     if (events & UV_WRITABLE)
         gm_conn_flush(conn);
-    if (conn->state != GM_CONN_GONE && !conn->held && (events & UV_READABLE))
+    /* Where it is not its turn epoll reports it again. */
+    if (conn->state != GM_CONN_GONE && !conn->held && (events & UV_READABLE) &&
+        (conn->io->may_read == NULL || conn->io->may_read(conn)))
         gm_conn_read(conn);
 }

@@ -194,6 +194,7 @@ bool gm_request_frame(struct gm_conn *conn, const uint8_t *body, size_t size)
     bool has_id, busy;
     gm_turn_start(d);
     gm_server_hurry(d);
+    session->user->spent++;
     const int status = gm_wire_decode_request(body, size, &request, &has_id, &problem);
     if (status == GM_EPROTO || status == GM_ETOODEEP || status == GM_ETOOMANY) {
         d->counters.protocol_errors++;
@@ -230,7 +231,10 @@ bool gm_request_frame(struct gm_conn *conn, const uint8_t *body, size_t size)
         gm_request_error(session, request.id, &problem);
         return true;
     }
+    const uint64_t start = request.method != GM_METHOD_SUBMIT ? gm_now_ns() : 0;
     gm_request_dispatch(session, &request);
+    if (start != 0) /* a job says itself what it costs: so many come that the clock would */
+        session->user->spent += (uint32_t)((gm_now_ns() - start) / GM_USER_UNIT_NS);
     return true;
 }
 

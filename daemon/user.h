@@ -31,6 +31,12 @@ struct gm_user_counters {
     uint64_t refused;                                      /* because of what it had */
 };
 
+/* What is handled of a user's requests in one turn of the loop, in units of about half a microsecond: a small request
+ * costs one. The rest is put off to the next turn, so that nobody stands behind everything that a user sends by however
+ * many connections. It is much beside what else a turn costs, and little beside what a person notices. */
+#define GM_USER_TURN 256u
+#define GM_USER_UNIT_NS 512u
+
 struct gm_user {
     uid_t uid;
     bool known;               /* uid is valid: of whoever has something, or had */
@@ -42,6 +48,10 @@ struct gm_user {
     uint64_t bytes, shared_bytes; /* of arenas and lanes; of these, not on a device */
     uint64_t staged;              /* in staging arenas, all devices */
     struct gm_user_counters counted;
+    uint64_t turn;       /* the last one in which something of it was to be read */
+    uint64_t round;      /* in which every connection of it is read once, while some are put off */
+    uint32_t spent;      /* of GM_USER_TURN */
+    bool put_off;        /* a connection was, in this turn */
     struct gm_link work; /* arenas whose turn to be made or given back has not come */
     uint32_t works;      /* those in the pool */
     struct gm_user_flow flow[GM_DEVICES_MAX];
@@ -64,6 +74,9 @@ uint32_t gm_users_count(const struct gm_daemon *d);
 struct gm_user *gm_user_of(struct gm_daemon *d, uid_t uid);
 /* It has one session, or one named arena, less. */
 void gm_user_settle(struct gm_daemon *d, struct gm_user *user);
+
+/* Whether a connection may be read in this turn. round: of the session, since when it was not. */
+bool gm_user_may_read(struct gm_daemon *d, struct gm_user *user, uint64_t *round);
 
 /* Whether so much memory may be had: OK, or EQUOTA or ENOMEM for this field, and counted. */
 int gm_user_admit(struct gm_session *session, uint64_t bytes, bool shared, const char *field,

@@ -10,7 +10,10 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define MIB (UINT64_C(1) << 20)
@@ -326,6 +329,77 @@ static void a_user_at_all_bounds_is_not_in_the_way_of_another(void **state)
     end_daemon();
 }
 
+/* ---- a user who sends more than the daemon can do ---- */
+
+#define FLOOD 60
+#define FLOOD_SEEN 3000u /* frames: a few turns of the loop; each connection holds as many */
+
+static void say(int fd)
+{
+    assert_int_equal(write(fd, "", 1), 1);
+}
+
+static void hear(int fd)
+{
+    char byte;
+    assert_int_equal(read(fd, &byte, 1), 1);
+}
+
+/* The other user: opens connections, and fills them with bad requests when told so. */
+static void flood(int told, int tell)
+{
+    static uint8_t bytes[64 * 1024];
+    struct gm_wire_out out = {.bytes = bytes, .capacity = sizeof bytes};
+    struct gm_wire_request bad = request_sum(data, 1);
+    struct client *c[FLOOD];
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* it does not outlive a test that fails */
+    bad.u.submit.args.n = 2, bad.id = 2;
+    while (out.size < sizeof bytes - 256) /* a whole number of frames */
+        assert_int_equal(gm_wire_encode_request(&out, &bad), GM_OK);
+    for (int i = 0; i < FLOOD; i++)
+        c[i] = client_open(&child, false);
+    say(tell), hear(told);
+    for (int i = 0; i < FLOOD; i++)
+        while (send(c[i]->fd, bytes, out.size, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)out.size) {
+        }
+    say(tell), hear(told);
+    _exit(0);
+}
+
+static void nobody_stands_behind_everything_that_another_user_sent(void **state)
+{
+    (void)state;
+    struct gm_wire_request nop = request_nop(), stats = request_of(GM_METHOD_STATS);
+    struct gm_wire_response r;
+    int down[2], up[2];
+    needs_root();
+    daemon_start(&child, "normal", NULL);
+    assert_true(pipe(down) == 0 && pipe(up) == 0);
+    const pid_t pid = other_user_starts();
+    if (pid == 0)
+        flood(down[0], up[1]);
+    hear(up[0]);
+    struct client *c = client_open(&child, false); /* the last one to be looked at */
+    kill(child.pid, SIGSTOP);
+    say(down[1]), hear(up[0]);
+    client_send(c, &nop), client_send(c, &stats);
+    kill(child.pid, SIGCONT);
+    for (int i = 0; i < 2; i++) {
+        assert_true(client_receive(c, &r));
+        assert_int_equal(code_of(&r), GM_OK);
+        if (r.id == stats.id && response_u64(&r, "daemon.rejected_bad") > FLOOD_SEEN)
+            fail_msg("%llu bad requests came before", (unsigned long long)response_u64(&r, "daemon.rejected_bad"));
+    }
+    wait_for(c, "daemon.healthy", 1);
+    kill(pid, SIGKILL);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    wait_for(c, "daemon.users", 1);
+    client_close(c);
+    for (int i = 0; i < 2; i++)
+        close(down[i]), close(up[i]);
+    assert_int_equal(daemon_stop(&child), 0);
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -336,6 +410,7 @@ int main(void)
         T(data_of_messages_is_bounded_for_a_user),
         T(rows_of_users_count_their_jobs),
         T(a_user_at_all_bounds_is_not_in_the_way_of_another),
+        T(nobody_stands_behind_everything_that_another_user_sent),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
