@@ -124,6 +124,17 @@ static void gm_conn_undirty(struct gm_conn *conn)
     conn->dirty = false;
 }
 
+/* Whenever what it holds may have changed. */
+static void gm_conn_account(struct gm_conn *conn)
+{
+    const struct gm_conn_account now = {.in = conn->in_size, .out = gm_conn_unsent(conn)};
+    if (conn->account != NULL) {
+        conn->account->in += now.in - conn->counted.in;
+        conn->account->out += now.out - conn->counted.out;
+    }
+    conn->counted = now;
+}
+
 void gm_conn_close(struct gm_conn *conn, const char *reason)
 {
     if (conn->state == GM_CONN_GONE)
@@ -140,6 +151,7 @@ void gm_conn_close(struct gm_conn *conn, const char *reason)
     free(conn->in), free(conn->out);
     conn->in = conn->out = NULL;
     conn->in_size = conn->in_capacity = conn->out_start = conn->out_end = conn->out_capacity = 0;
+    gm_conn_account(conn);
     conn->io->on_gone(conn, reason);
     uv_close((uv_handle_t *)&conn->poll, gm_conn_freed);
 }
@@ -221,6 +233,7 @@ void gm_conn_commit_fds(struct gm_conn *conn, const struct gm_wire_out *out, con
         conn->fds[conn->fds_count++].fd = fds[i];
     }
     conn->out_end += out->size;
+    gm_conn_account(conn);
     gm_conn_mark(conn);
 }
 
@@ -290,6 +303,7 @@ void gm_conn_flush(struct gm_conn *conn)
             return;
         }
         conn->out_start += (size_t)sent, conn->out_sent += (uint64_t)sent;
+        gm_conn_account(conn);
         gm_conn_resume(conn);
     }
     conn->out_start = conn->out_end = 0;
@@ -394,6 +408,10 @@ static bool gm_conn_check_size(struct gm_conn *conn, uint32_t size)
 
 static bool gm_conn_keep(struct gm_conn *conn, const uint8_t *bytes, size_t size)
 {
+    if (conn->account != NULL && size != 0 && conn->account->in + size > conn->io->account_in_max) {
+        gm_conn_broken(conn, GM_EBUSY, "busy: too many bytes of unfinished messages of the user");
+        return false;
+    }
     if (conn->in_capacity - conn->in_size < size) {
         size_t capacity = conn->in_capacity != 0 ? conn->in_capacity : GM_IN_FIRST;
         while (capacity < conn->in_size + size)
@@ -408,6 +426,7 @@ static bool gm_conn_keep(struct gm_conn *conn, const uint8_t *bytes, size_t size
     if (size != 0)
         memcpy(conn->in + conn->in_size, bytes, size);
     conn->in_size += size;
+    gm_conn_account(conn);
     return true;
 }
 
@@ -451,6 +470,7 @@ static bool gm_conn_deliver_kept(struct gm_conn *conn)
     } else {
         free(bytes);
     }
+    gm_conn_account(conn);
     return taken != 0;
 }
 

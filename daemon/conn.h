@@ -43,12 +43,18 @@ struct gm_conn_io {
     void (*on_gone)(struct gm_conn *conn, const char *reason);
     /* libuv holds nothing of it any more; the memory may be reused. */
     void (*on_closed)(struct gm_conn *conn);
+    uint64_t account_in_max; /* a connection that would make its account's in more than this is ended */
     void *context;
     struct gm_conn *dirty;              /* connections with output of this turn */
     struct gm_conn *resume;             /* held ones that have sent something since */
     struct gm_conn *later, *later_last; /* held ones that wait for their turn, in order */
     uint64_t frames;                    /* that came in so far */
     uint8_t scratch[GM_CONN_SCRATCH];
+};
+
+/* Bytes that lie in connections of one owner: input that waits, mostly of frames that are not whole, and output. */
+struct gm_conn_account {
+    uint64_t in, out;
 };
 
 enum gm_conn_state { GM_CONN_OPEN = 1, GM_CONN_GOODBYE, GM_CONN_GONE };
@@ -65,7 +71,9 @@ struct gm_conn {
     bool resuming;
     bool later; /* held until its turn, whatever was sent */
     uint32_t fds_count;
-    uint64_t promised; /* bytes of replies that will come at any time; the owner's account */
+    struct gm_conn_account *account; /* of the owner; NULL: none */
+    struct gm_conn_account counted;  /* of this one in it */
+    uint64_t promised;               /* bytes of replies that will come at any time; the owner's account */
     /* The one frame that has not arrived whole; while it is held, the frames that were read already. */
     uint8_t *in;
     size_t in_size, in_capacity;

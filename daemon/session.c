@@ -102,6 +102,7 @@ void gm_session_accept(struct gm_daemon *d, int fd, bool admin)
         return;
     }
     session->daemon = d, session->user = user, session->admin = admin;
+    session->conn.account = &user->held;
     session->state = GM_SESSION_OPEN;
     session->pid = peer.pid;
     session->id = gm_session_new_id(sessions);

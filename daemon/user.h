@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "conn.h"
 #include "limits.h"
 #include "list.h"
 
@@ -37,6 +38,11 @@ struct gm_user_counters {
 #define GM_USER_TURN 256u
 #define GM_USER_UNIT_NS 512u
 
+/* Bytes of unfinished messages of all connections of a user, and as many of answers that they did not read, so that no
+ * user makes the daemon grow until it is killed: all of its connections could come to twenty times as much. */
+#define GM_USER_BUFFERED_MAX (UINT64_C(128) << 20)
+static_assert(GM_USER_BUFFERED_MAX >= 16u * GM_CONN_OUTPUT_MAX, "some connections can have as much as one may");
+
 struct gm_user {
     uid_t uid;
     bool known;               /* uid is valid: of whoever has something, or had */
@@ -47,6 +53,8 @@ struct gm_user {
     uint32_t lanes[GM_DEVICES_MAX];
     uint64_t bytes, shared_bytes; /* of arenas and lanes; of these, not on a device */
     uint64_t staged;              /* in staging arenas, all devices */
+    struct gm_conn_account held;  /* by its connections */
+    uint64_t promised;            /* bytes that answers to its jobs may add to it */
     struct gm_user_counters counted;
     uint64_t turn;       /* the last one in which something of it was to be read */
     uint64_t round;      /* in which every connection of it is read once, while some are put off */
@@ -74,6 +82,12 @@ uint32_t gm_users_count(const struct gm_daemon *d);
 struct gm_user *gm_user_of(struct gm_daemon *d, uid_t uid);
 /* It has one session, or one named arena, less. */
 void gm_user_settle(struct gm_daemon *d, struct gm_user *user);
+
+/* Whether answers of so many bytes fit beside all that is due to it. */
+static inline bool gm_user_fits(const struct gm_user *user, uint64_t bytes)
+{
+    return user->held.out + user->promised + bytes <= GM_USER_BUFFERED_MAX;
+}
 
 /* Whether a connection may be read in this turn. round: of the session, since when it was not. */
 bool gm_user_may_read(struct gm_daemon *d, struct gm_user *user, uint64_t *round);

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "conn.h"
+#include "errors.h"
 
 #define CONNS 3u
 #define A_TURN 2u /* frames */
@@ -169,12 +170,46 @@ static void they_wait_in_order_and_may_leave(void **state)
     assert_null(io.later);
 }
 
+static void what_waits_in_connections_is_in_the_account_of_their_owner(void **state)
+{
+    (void)state;
+    static const uint8_t part[] = {0, 0, 0, 200, 1, 2, 3};
+    struct gm_conn_account account = {0, 0};
+    struct gm_problem problem;
+    io.account_in_max = 2 * sizeof part + 2;
+    for (uint32_t i = 0; i < CONNS; i++)
+        conn[i].account = &account, its_turn[i] = true;
+    for (uint32_t i = 0; i < 2; i++)
+        assert_int_equal(send(peer[i], part, sizeof part, MSG_NOSIGNAL), sizeof part);
+    turn();
+    assert_int_equal(account.in, 2 * sizeof part);
+    assert_int_equal(send(peer[2], part, 2, MSG_NOSIGNAL), 2);
+    turn();
+    assert_int_equal(account.in, 2 * sizeof part + 2);
+    send_frames(1, 9, 10); /* more of a frame of 200 bytes, and there is no room for it */
+    turn(), turn();
+    assert_true(gone[1] && !gone[0] && !gone[2]);
+    assert_int_equal(account.in, sizeof part + 2);
+    struct gm_wire_out out;
+    gm_problem_set(&problem, GM_EBUSY, "", "any answer");
+    assert_true(gm_conn_reserve(&conn[0], 512, &out));
+    assert_int_equal(gm_wire_encode_error(&out, 1, true, &problem), GM_OK);
+    gm_conn_commit(&conn[0], &out, -1);
+    assert_int_equal(account.out, out.size);
+    turn();
+    assert_int_equal(account.out, 0); /* it is the peer's now */
+    for (uint32_t i = 0; i < CONNS; i++)
+        gm_conn_close(&conn[i], "the end");
+    assert_true(account.in == 0 && account.out == 0);
+}
+
 int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         CASE(frames_wait_for_their_turn_and_none_is_lost),
         CASE(they_wait_in_order_and_may_leave),
+        CASE(what_waits_in_connections_is_in_the_account_of_their_owner),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
