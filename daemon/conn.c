@@ -65,16 +65,47 @@ static void gm_conn_freed(uv_handle_t *handle)
 
 void gm_conn_resume(struct gm_conn *conn)
 {
-    if (!conn->held || conn->resuming)
+    if (!conn->held || conn->resuming || conn->later)
         return;
     conn->resuming = true;
     conn->resume_next = conn->io->resume;
     conn->io->resume = conn;
 }
 
-/* Of the list of those whose frames are tried again. */
+/* Its frames wait for its next turn. */
+static void gm_conn_put_off(struct gm_conn *conn)
+{
+    struct gm_conn_io *io = conn->io;
+    conn->held = conn->later = true;
+    conn->resume_next = NULL;
+    if (io->later == NULL)
+        io->later = conn;
+    else
+        io->later_last->resume_next = conn;
+    io->later_last = conn;
+}
+
+static void gm_conn_unlater(struct gm_conn *conn)
+{
+    struct gm_conn_io *io = conn->io;
+    struct gm_conn *before = NULL;
+    for (struct gm_conn *at = io->later; conn->later && at != conn; at = at->resume_next)
+        before = at;
+    if (!conn->later)
+        return;
+    if (before == NULL)
+        io->later = conn->resume_next;
+    else
+        before->resume_next = conn->resume_next;
+    if (io->later_last == conn)
+        io->later_last = before;
+    conn->later = false;
+}
+
+/* Of the lists of those whose frames are tried again. */
 static void gm_conn_unresume(struct gm_conn *conn)
 {
+    gm_conn_unlater(conn);
     for (struct gm_conn **at = &conn->io->resume; conn->resuming && *at != NULL; at = &(*at)->resume_next)
         if (*at == conn) {
             *at = conn->resume_next;
@@ -93,6 +124,17 @@ static void gm_conn_undirty(struct gm_conn *conn)
     conn->dirty = false;
 }
 
+/* Whenever what it holds may have changed. */
+static void gm_conn_account(struct gm_conn *conn)
+{
+    const struct gm_conn_account now = {.in = conn->in_size, .out = gm_conn_unsent(conn)};
+    if (conn->account != NULL) {
+        conn->account->in += now.in - conn->counted.in;
+        conn->account->out += now.out - conn->counted.out;
+    }
+    conn->counted = now;
+}
+
 void gm_conn_close(struct gm_conn *conn, const char *reason)
 {
     if (conn->state == GM_CONN_GONE)
@@ -109,6 +151,7 @@ void gm_conn_close(struct gm_conn *conn, const char *reason)
     free(conn->in), free(conn->out);
     conn->in = conn->out = NULL;
     conn->in_size = conn->in_capacity = conn->out_start = conn->out_end = conn->out_capacity = 0;
+    gm_conn_account(conn);
     conn->io->on_gone(conn, reason);
     uv_close((uv_handle_t *)&conn->poll, gm_conn_freed);
 }
@@ -190,6 +233,7 @@ void gm_conn_commit_fds(struct gm_conn *conn, const struct gm_wire_out *out, con
         conn->fds[conn->fds_count++].fd = fds[i];
     }
     conn->out_end += out->size;
+    gm_conn_account(conn);
     gm_conn_mark(conn);
 }
 
@@ -259,6 +303,7 @@ void gm_conn_flush(struct gm_conn *conn)
             return;
         }
         conn->out_start += (size_t)sent, conn->out_sent += (uint64_t)sent;
+        gm_conn_account(conn);
         gm_conn_resume(conn);
     }
     conn->out_start = conn->out_end = 0;
@@ -363,6 +408,10 @@ static bool gm_conn_check_size(struct gm_conn *conn, uint32_t size)
 
 static bool gm_conn_keep(struct gm_conn *conn, const uint8_t *bytes, size_t size)
 {
+    if (conn->account != NULL && size != 0 && conn->account->in + size > conn->io->account_in_max) {
+        gm_conn_broken(conn, GM_EBUSY, "busy: too many bytes of unfinished messages of the user");
+        return false;
+    }
     if (conn->in_capacity - conn->in_size < size) {
         size_t capacity = conn->in_capacity != 0 ? conn->in_capacity : GM_IN_FIRST;
         while (capacity < conn->in_size + size)
@@ -377,6 +426,7 @@ static bool gm_conn_keep(struct gm_conn *conn, const uint8_t *bytes, size_t size
     if (size != 0)
         memcpy(conn->in + conn->in_size, bytes, size);
     conn->in_size += size;
+    gm_conn_account(conn);
     return true;
 }
 
@@ -388,6 +438,11 @@ static size_t gm_conn_walk(struct gm_conn *conn, const uint8_t *bytes, size_t si
         const uint32_t body = gm_frame_size(bytes + at);
         if (!gm_conn_check_size(conn, body) || size - at - GM_FRAME_HEADER < body)
             break;
+        if (conn->io->may_go_on != NULL && !conn->io->may_go_on(conn)) {
+            gm_conn_put_off(conn);
+            gm_conn_mark(conn); /* so that it is watched no more */
+            break;
+        }
         if (!conn->io->on_frame(conn, bytes + at + GM_FRAME_HEADER, body)) {
             assert(conn->state == GM_CONN_OPEN && (gm_conn_unsent(conn) != 0 || conn->promised != 0));
             conn->held = true;
@@ -415,6 +470,7 @@ static bool gm_conn_deliver_kept(struct gm_conn *conn)
     } else {
         free(bytes);
     }
+    gm_conn_account(conn);
     return taken != 0;
 }
 
@@ -425,6 +481,26 @@ bool gm_conn_resume_all(struct gm_conn_io *io)
         struct gm_conn *conn = io->resume;
         io->resume = conn->resume_next;
         conn->resuming = conn->held = false;
+        any |= gm_conn_deliver_kept(conn);
+        gm_conn_mark(conn); /* its flush says what is waited for next */
+    }
+    return any;
+}
+
+bool gm_conn_later(struct gm_conn_io *io)
+{
+    bool any = false;
+    uint32_t left = 0; /* those that are put off again stand behind */
+    for (const struct gm_conn *at = io->later; at != NULL; at = at->resume_next)
+        left++;
+    for (; left != 0 && io->later != NULL; left--) {
+        struct gm_conn *conn = io->later;
+        gm_conn_unlater(conn);
+        if (!io->may_read(conn)) {
+            gm_conn_put_off(conn);
+            continue;
+        }
+        conn->held = false;
         any |= gm_conn_deliver_kept(conn);
         gm_conn_mark(conn); /* its flush says what is waited for next */
     }
@@ -515,6 +591,8 @@ static void gm_conn_event(uv_poll_t *poll, int status, int events)
     }
     if (events & UV_WRITABLE)
         gm_conn_flush(conn);
-    if (conn->state != GM_CONN_GONE && !conn->held && (events & UV_READABLE))
+    /* Where it is not its turn epoll reports it again. */
+    if (conn->state != GM_CONN_GONE && !conn->held && (events & UV_READABLE) &&
+        (conn->io->may_read == NULL || conn->io->may_read(conn)))
         gm_conn_read(conn);
 }

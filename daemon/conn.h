@@ -33,17 +33,28 @@ struct gm_conn_io {
      * not now, nothing was done; nothing more is read, and the frame comes again when output was sent. So it may be
      * said only while output is unsent or promised. */
     bool (*on_frame)(struct gm_conn *conn, const uint8_t *body, size_t size);
+    /* Whether it is its turn to be read, and then, before every frame, whether it still is. Where it is not any more,
+     * the frames that were read wait for gm_conn_later. NULL: always. */
+    bool (*may_read)(struct gm_conn *conn);
+    bool (*may_go_on)(const struct gm_conn *conn);
     /* Replies are still to come; asked after the peer ended its side. */
     bool (*is_busy)(const struct gm_conn *conn);
     /* The connection is over (the peer left, an error, our goodbye was sent); called once, before on_closed. */
     void (*on_gone)(struct gm_conn *conn, const char *reason);
     /* libuv holds nothing of it any more; the memory may be reused. */
     void (*on_closed)(struct gm_conn *conn);
+    uint64_t account_in_max; /* a connection that would make its account's in more than this is ended */
     void *context;
-    struct gm_conn *dirty;  /* connections with output of this turn */
-    struct gm_conn *resume; /* held ones that have sent something since */
-    uint64_t frames;        /* that came in so far */
+    struct gm_conn *dirty;              /* connections with output of this turn */
+    struct gm_conn *resume;             /* held ones that have sent something since */
+    struct gm_conn *later, *later_last; /* held ones that wait for their turn, in order */
+    uint64_t frames;                    /* that came in so far */
     uint8_t scratch[GM_CONN_SCRATCH];
+};
+
+/* Bytes that lie in connections of one owner: input that waits, mostly of frames that are not whole, and output. */
+struct gm_conn_account {
+    uint64_t in, out;
 };
 
 enum gm_conn_state { GM_CONN_OPEN = 1, GM_CONN_GOODBYE, GM_CONN_GONE };
@@ -51,15 +62,18 @@ enum gm_conn_state { GM_CONN_OPEN = 1, GM_CONN_GOODBYE, GM_CONN_GONE };
 struct gm_conn {
     uv_poll_t poll;
     struct gm_conn_io *io;
-    struct gm_conn *dirty_next, *resume_next;
+    struct gm_conn *dirty_next, *resume_next; /* in resume, or in later */
     enum gm_conn_state state;
     int fd, events;
     bool dirty, slow, ended;
     bool broken; /* it ended because of a malformed frame */
     bool held;   /* its next frame waits until there is room for the answer; it is not read until then */
     bool resuming;
+    bool later; /* held until its turn, whatever was sent */
     uint32_t fds_count;
-    uint64_t promised; /* bytes of replies that will come at any time; the owner's account */
+    struct gm_conn_account *account; /* of the owner; NULL: none */
+    struct gm_conn_account counted;  /* of this one in it */
+    uint64_t promised;               /* bytes of replies that will come at any time; the owner's account */
     /* The one frame that has not arrived whole; while it is held, the frames that were read already. */
     uint8_t *in;
     size_t in_size, in_capacity;
@@ -89,6 +103,8 @@ static inline bool gm_conn_fits(const struct gm_conn *conn, uint64_t bytes);
 bool gm_conn_resume_all(struct gm_conn_io *io);
 /* The same for a held one whose frame may be handled although no output was sent; at the end of the turn. */
 void gm_conn_resume(struct gm_conn *conn);
+/* Frames that wait for their turn, where it has come; once a turn. true: some were handled. */
+bool gm_conn_later(struct gm_conn_io *io);
 /* Goodbye, because it does not read. */
 void gm_conn_goodbye_slow(struct gm_conn *conn);
 

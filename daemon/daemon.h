@@ -83,6 +83,7 @@ struct gm_daemon {
     uint64_t spin_budget_ns;
     struct gm_linger linger;
     uint64_t started_ns, turn_ns, last_activity_ns;
+    uint64_t turn; /* of the loop, from one look at the sockets to the next */
     struct gm_server server;
     struct gm_conn_io io;
     struct gm_counters counters;

@@ -63,7 +63,7 @@ void gm_job_accept(struct gm_daemon *d, struct gm_job *job)
     if (job->zeroes == NULL) {
         gm_list_push(&job->session->jobs, &job->session_link);
         job->session->inflight++, job->session->user->inflight++;
-        job->session->conn.promised += gm_job_promise(job);
+        job->session->conn.promised += gm_job_promise(job), job->session->user->promised += gm_job_promise(job);
         v->submitted++, job->session->user->counted.submitted++;
         v->depth++;
         if (v->depth > v->depth_high)
@@ -151,7 +151,7 @@ void gm_job_finish(struct gm_daemon *d, struct gm_job *job, int status, uint64_t
     gm_job_count(d, job, status, wait, run_ns);
     gm_list_remove(&job->session_link);
     session->inflight--, session->user->inflight--;
-    session->conn.promised -= gm_job_promise(job);
+    session->conn.promised -= gm_job_promise(job), session->user->promised -= gm_job_promise(job);
     session->tired = false;
     if (status == GM_OK)
         gm_job_reply_done(job, result, wait, run_ns);

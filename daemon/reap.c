@@ -152,8 +152,10 @@ static uint64_t gm_linger_limit(const struct gm_daemon *d)
 
 static void gm_rest(struct gm_daemon *d)
 {
-    bool awake = false;
-    if (gm_in_flight(d)) {
+    bool awake = d->io.later != NULL;
+    if (awake) {
+        /* Frames wait for their turn, which is the next one. */
+    } else if (gm_in_flight(d)) {
         const uint64_t now = gm_now_ns();
         if (d->spin_budget_ns != 0 && now - d->last_activity_ns < d->spin_budget_ns) {
             awake = true;
@@ -182,6 +184,8 @@ void gm_reap_turn(struct gm_daemon *d)
         }
         gm_conn_flush_all(&d->io);
     } while (gm_conn_resume_all(&d->io));
+    d->turn++;
+    active |= gm_conn_later(&d->io);
     gm_sessions_leave(d);
     gm_server_progress(d);
     gm_conn_flush_all(&d->io);

@@ -164,25 +164,38 @@ static void gm_request_dispatch(struct gm_session *session, const struct gm_wire
     }
 }
 
+/* Its answers are not read, and too many bytes of them lie here already, of it or of its user. */
+static bool gm_request_is_full(const struct gm_session *session)
+{
+    const size_t unsent = gm_conn_unsent(&session->conn);
+    return unsent > GM_CONN_UNSENT_MAX || (unsent != 0 && !gm_user_fits(session->user, 0));
+}
+
 /* A burst of requests is no reason to end a connection whose client reads: what has no room for its answer waits, and
  * the client's sending with it, until the client has read. Jobs wait for room beside all that is promised, since they
  * may be answered all at once; other requests only while the client does not read, so that a cancel is not held up by
  * the jobs that it is about. Of a session that is tired of waiting, jobs are refused. */
 static bool gm_request_waits(const struct gm_session *session, const struct gm_wire_request *request, bool *busy)
 {
-    *busy =
-        request->method == GM_METHOD_SUBMIT && !gm_conn_fits(&session->conn, gm_submit_reply_bytes(&request->u.submit));
-    return gm_conn_unsent(&session->conn) > GM_CONN_UNSENT_MAX || (*busy && !session->tired);
+    const uint64_t bytes = request->method == GM_METHOD_SUBMIT ? gm_submit_reply_bytes(&request->u.submit) : 0;
+    const bool some = gm_conn_unsent(&session->conn) != 0 || session->conn.promised != 0;
+    *busy = bytes != 0 && !(gm_conn_fits(&session->conn, bytes) && gm_user_fits(session->user, bytes));
+    return gm_request_is_full(session) || (*busy && some && !session->tired);
 }
 
-static void gm_request_busy(struct gm_session *session, uint32_t id)
+static void gm_request_busy(struct gm_session *session, const struct gm_wire_request *request)
 {
+    const bool of_user = gm_conn_fits(&session->conn, gm_submit_reply_bytes(&request->u.submit));
+    const uint64_t due = of_user ? session->user->promised + session->user->held.out
+                                 : session->conn.promised + gm_conn_unsent(&session->conn);
     struct gm_problem problem;
     session->daemon->counters.rejected_busy++;
+    session->user->counted.refused += of_user;
     gm_request_rejected(session);
-    gm_problem_set(&problem, GM_EBUSY, "", "busy: %" PRIu64 " of %u bytes of answers to this connection are due",
-                   session->conn.promised + gm_conn_unsent(&session->conn), GM_OUTPUT_BYTES_MAX);
-    gm_request_error(session, id, &problem);
+    gm_problem_set(&problem, GM_EBUSY, "", "busy: %" PRIu64 " of %" PRIu64 " bytes of answers to %s are due", due,
+                   of_user ? GM_USER_BUFFERED_MAX : (uint64_t)GM_OUTPUT_BYTES_MAX,
+                   of_user ? "the user" : "this connection");
+    gm_request_error(session, request->id, &problem);
 }
 
 bool gm_request_frame(struct gm_conn *conn, const uint8_t *body, size_t size)
@@ -194,6 +207,7 @@ bool gm_request_frame(struct gm_conn *conn, const uint8_t *body, size_t size)
     bool has_id, busy;
     gm_turn_start(d);
     gm_server_hurry(d);
+    session->user->spent++;
     const int status = gm_wire_decode_request(body, size, &request, &has_id, &problem);
     if (status == GM_EPROTO || status == GM_ETOODEEP || status == GM_ETOOMANY) {
         d->counters.protocol_errors++;
@@ -203,7 +217,7 @@ bool gm_request_frame(struct gm_conn *conn, const uint8_t *body, size_t size)
         return true;
     }
     if (status != GM_OK) {
-        if (gm_conn_unsent(conn) > GM_CONN_UNSENT_MAX)
+        if (gm_request_is_full(session))
             return false;
         if (request.method == GM_METHOD_SUBMIT) {
             d->counters.rejected_bad++;
@@ -215,7 +229,7 @@ bool gm_request_frame(struct gm_conn *conn, const uint8_t *body, size_t size)
     if (gm_request_waits(session, &request, &busy))
         return false;
     if (busy) {
-        gm_request_busy(session, request.id);
+        gm_request_busy(session, &request);
         return true;
     }
     if (!session->greeted && request.method != GM_METHOD_HELLO) {
@@ -230,7 +244,10 @@ bool gm_request_frame(struct gm_conn *conn, const uint8_t *body, size_t size)
         gm_request_error(session, request.id, &problem);
         return true;
     }
+    const uint64_t start = request.method != GM_METHOD_SUBMIT ? gm_now_ns() : 0;
     gm_request_dispatch(session, &request);
+    if (start != 0) /* a job says itself what it costs: so many come that the clock would */
+        session->user->spent += (uint32_t)((gm_now_ns() - start) / GM_USER_UNIT_NS);
     return true;
 }
 

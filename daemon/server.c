@@ -307,6 +307,8 @@ static struct gm_daemon *gm_daemon_new(const struct gm_config *config)
     d->started_ns = gm_now_ns();
     d->io.loop = &d->loop, d->io.context = d;
     d->io.on_frame = gm_request_frame, d->io.is_busy = gm_session_is_busy;
+    d->io.account_in_max = GM_USER_BUFFERED_MAX;
+    d->io.may_read = gm_session_may_read, d->io.may_go_on = gm_session_may_go_on;
     d->io.on_gone = gm_session_gone, d->io.on_closed = gm_session_conn_closed;
     gm_sessions_init(d);
     gm_arenas_init(d);

@@ -102,6 +102,7 @@ void gm_session_accept(struct gm_daemon *d, int fd, bool admin)
         return;
     }
     session->daemon = d, session->user = user, session->admin = admin;
+    session->conn.account = &user->held;
     session->state = GM_SESSION_OPEN;
     session->pid = peer.pid;
     session->id = gm_session_new_id(sessions);
@@ -126,6 +127,19 @@ bool gm_session_is_busy(const struct gm_conn *conn)
 {
     const struct gm_session *session = (const struct gm_session *)(const void *)conn;
     return session->inflight != 0 || session->asked != 0 || gm_lanes_asked(session);
+}
+
+/* Whoever looks after the daemon is not held up by what users do. */
+bool gm_session_may_read(struct gm_conn *conn)
+{
+    struct gm_session *session = (struct gm_session *)(void *)conn;
+    return session->admin || gm_user_may_read(session->daemon, session->user, &session->round);
+}
+
+bool gm_session_may_go_on(const struct gm_conn *conn)
+{
+    const struct gm_session *session = (const struct gm_session *)(const void *)conn;
+    return session->admin || session->user->spent < GM_USER_TURN;
 }
 
 void gm_session_gone(struct gm_conn *conn, const char *reason)
@@ -213,7 +227,7 @@ static void gm_session_look_held(struct gm_session *session, uint64_t now)
 {
     struct gm_conn *conn = &session->conn;
     const bool unread = gm_conn_unsent(conn) != 0;
-    if (!conn->held) {
+    if (!conn->held || conn->later) {
         session->still_ns = 0;
     } else if (session->still_ns == 0 || session->still_at != conn->out_sent) {
         session->still_ns = now, session->still_at = conn->out_sent;

@@ -40,6 +40,7 @@ struct gm_session {
     pid_t pid;   /* decoration */
     bool admin, greeted, conn_closed, leave_queued;
     uint32_t inflight, arenas, lanes;
+    uint64_t round;                /* of its user, when it was read last */
     uint32_t asked;                /* requests about arenas that wait for an answer */
     uint16_t lane[GM_DEVICES_MAX]; /* index of its lane on each device; 0: none */
     uint64_t staged;               /* bytes in staging arenas, all devices */
@@ -67,6 +68,8 @@ struct gm_session *gm_session_find(struct gm_daemon *d, uint32_t id);
 void gm_session_gone(struct gm_conn *conn, const char *reason);
 void gm_session_conn_closed(struct gm_conn *conn);
 bool gm_session_is_busy(const struct gm_conn *conn);
+bool gm_session_may_read(struct gm_conn *conn);
+bool gm_session_may_go_on(const struct gm_conn *conn);
 /* What clients that left in this turn leave behind: jobs are dropped, arenas and lanes freed. */
 void gm_sessions_leave(struct gm_daemon *d);
 /* Gives the entry back once nothing refers to it. */

@@ -144,6 +144,7 @@ static void gm_put_scope(struct gm_wire_out *out, enum gm_stats_scope scope, con
     L("staging_bytes_per_session", GM_STAGING_PER_SESSION)                                                             \
     L("staging_bytes_per_user", GM_STAGING_PER_USER)                                                                   \
     L("frame_bytes", GM_FRAME_BYTES_MAX)                                                                               \
+    L("buffered_bytes_per_user", GM_USER_BUFFERED_MAX)                                                                 \
     L("output_bytes", GM_OUTPUT_BYTES_MAX)                                                                             \
     L("msgpack_depth", GM_MSGPACK_DEPTH_MAX)                                                                           \
     L("msgpack_items", GM_MSGPACK_ITEMS_MAX)                                                                           \

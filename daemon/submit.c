@@ -13,6 +13,8 @@
 #include "enqueue.h"
 #include "request.h"
 
+#define GM_STAGED_UNIT_LOG2 12u /* bytes that are copied or cleared in a unit of a user's turn */
+
 /* A submit on its way through the checks. */
 struct gm_plan {
     struct gm_session *session;
@@ -188,6 +190,7 @@ static int gm_plan_stage(struct gm_plan *p, struct gm_job *job)
                                   p->session->user->staged);
         }
         job->staged = charge;
+        p->session->user->spent += (uint32_t)(bytes >> GM_STAGED_UNIT_LOG2);
         p->session->staged += charge, p->session->user->staged += charge;
         v->staging_touched = true;
     }

@@ -51,6 +51,22 @@ void gm_user_settle(struct gm_daemon *d, struct gm_user *user)
         user->left = ++d->users.left;
 }
 
+bool gm_user_may_read(struct gm_daemon *d, struct gm_user *user, uint64_t *round)
+{
+    if (user->turn != d->turn) {
+        /* Nobody was put off in the last one: all are as good as the others again. */
+        user->round += !user->put_off;
+        user->turn = d->turn, user->spent = 0, user->put_off = false;
+    }
+    if (*round == user->round)
+        return false; /* others of the user were put off after it had been read */
+    user->put_off |= user->spent >= GM_USER_TURN;
+    if (user->spent >= GM_USER_TURN)
+        return false;
+    *round = user->round;
+    return true;
+}
+
 int gm_user_admit(struct gm_session *session, uint64_t bytes, bool shared, const char *field,
                   struct gm_problem *problem)
 {

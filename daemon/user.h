@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "conn.h"
 #include "limits.h"
 #include "list.h"
 
@@ -31,6 +32,17 @@ struct gm_user_counters {
     uint64_t refused;                                      /* because of what it had */
 };
 
+/* What is handled of a user's requests in one turn of the loop, in units of about half a microsecond: a small request
+ * costs one. The rest is put off to the next turn, so that nobody stands behind everything that a user sends by however
+ * many connections. It is much beside what else a turn costs, and little beside what a person notices. */
+#define GM_USER_TURN 256u
+#define GM_USER_UNIT_NS 512u
+
+/* Bytes of unfinished messages of all connections of a user, and as many of answers that they did not read, so that no
+ * user makes the daemon grow until it is killed: all of its connections could come to twenty times as much. */
+#define GM_USER_BUFFERED_MAX (UINT64_C(128) << 20)
+static_assert(GM_USER_BUFFERED_MAX >= 16u * GM_CONN_OUTPUT_MAX, "some connections can have as much as one may");
+
 struct gm_user {
     uid_t uid;
     bool known;               /* uid is valid: of whoever has something, or had */
@@ -41,7 +53,13 @@ struct gm_user {
     uint32_t lanes[GM_DEVICES_MAX];
     uint64_t bytes, shared_bytes; /* of arenas and lanes; of these, not on a device */
     uint64_t staged;              /* in staging arenas, all devices */
+    struct gm_conn_account held;  /* by its connections */
+    uint64_t promised;            /* bytes that answers to its jobs may add to it */
     struct gm_user_counters counted;
+    uint64_t turn;       /* the last one in which something of it was to be read */
+    uint64_t round;      /* in which every connection of it is read once, while some are put off */
+    uint32_t spent;      /* of GM_USER_TURN */
+    bool put_off;        /* a connection was, in this turn */
     struct gm_link work; /* arenas whose turn to be made or given back has not come */
     uint32_t works;      /* those in the pool */
     struct gm_user_flow flow[GM_DEVICES_MAX];
@@ -64,6 +82,15 @@ uint32_t gm_users_count(const struct gm_daemon *d);
 struct gm_user *gm_user_of(struct gm_daemon *d, uid_t uid);
 /* It has one session, or one named arena, less. */
 void gm_user_settle(struct gm_daemon *d, struct gm_user *user);
+
+/* Whether answers of so many bytes fit beside all that is due to it. */
+static inline bool gm_user_fits(const struct gm_user *user, uint64_t bytes)
+{
+    return user->held.out + user->promised + bytes <= GM_USER_BUFFERED_MAX;
+}
+
+/* Whether a connection may be read in this turn. round: of the session, since when it was not. */
+bool gm_user_may_read(struct gm_daemon *d, struct gm_user *user, uint64_t *round);
 
 /* Whether so much memory may be had: OK, or EQUOTA or ENOMEM for this field, and counted. */
 int gm_user_admit(struct gm_session *session, uint64_t bytes, bool shared, const char *field,

@@ -170,15 +170,23 @@ void needs_root(void)
         skip();
 }
 
-int as_another_user(int (*what)(void))
+pid_t other_user_starts(void)
 {
-    int status;
     assert_int_equal(chmod(child.folder, 0755), 0);
     assert_int_equal(chmod(child.socket, 0666), 0);
     const pid_t pid = fork();
     assert_true(pid >= 0);
+    if (pid == 0 && (setgid(OTHER_UID) != 0 || setuid(OTHER_UID) != 0))
+        _exit(255);
+    return pid;
+}
+
+int as_another_user(int (*what)(void))
+{
+    int status;
+    const pid_t pid = other_user_starts();
     if (pid == 0)
-        _exit(setgid(OTHER_UID) != 0 || setuid(OTHER_UID) != 0 ? 255 : what());
+        _exit(what());
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_true(WIFEXITED(status));
     return WEXITSTATUS(status);

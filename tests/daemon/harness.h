@@ -60,6 +60,8 @@ bool daemon_log_has(const struct daemon_child *child, const char *text);
 #define OTHER_UID 65534
 void needs_root(void);
 int as_another_user(int (*what)(void));
+/* The same as fork: 0 in that process. */
+pid_t other_user_starts(void);
 /* Process id of the first device, from stats. */
 pid_t daemon_device_pid(const struct daemon_child *child);
 /* Stops a process of one thread in its sleep, so that nothing it does is half done, and returns when it stands. */

@@ -7,10 +7,14 @@
  */
 #include "lane_client.h"
 
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define MIB (UINT64_C(1) << 20)
@@ -208,6 +212,105 @@ static void data_of_messages_is_bounded_for_a_user(void **state)
     end_daemon();
 }
 
+/* ---- what the daemon holds for a user ---- */
+
+#define HELD_MAX (128 * MIB) /* GM_USER_BUFFERED_MAX of the daemon */
+
+static int has_a_job(void)
+{
+    struct gm_wire_response r;
+    struct client *c = client_open(&child, false);
+    return client_code(c, request_sum(data, sizeof data / sizeof *data), &r);
+}
+
+static void unfinished_messages_of_a_user_are_bounded(void **state)
+{
+    (void)state;
+    enum { COUNT = 150 };
+    const uint8_t header[GM_FRAME_HEADER] = {0, 0x10, 0, 8}; /* of 1 MiB and 8 bytes */
+    struct client *c[COUNT];
+    struct gm_wire_response r;
+    uint32_t ended = 0;
+    daemon_start(&child, "normal", NULL);
+    for (int i = 0; i < COUNT; i++) {
+        c[i] = client_open(&child, false);
+        assert_int_equal(send(c[i]->fd, header, sizeof header, MSG_NOSIGNAL), sizeof header);
+        for (size_t sent = 0; sent < sizeof data;) {
+            const ssize_t n = send(c[i]->fd, (const uint8_t *)data + sent, sizeof data - sent, MSG_NOSIGNAL);
+            if (n < 0)
+                break; /* it was told goodbye */
+            sent += (size_t)n;
+        }
+    }
+    for (int i = 0; i < COUNT; i++) {
+        struct pollfd ready = {.fd = c[i]->fd, .events = POLLIN};
+        if (poll(&ready, 1, i == COUNT - 1 ? WAIT_MS : 0) == 0)
+            continue; /* the rest of its message may come */
+        ended++;
+        if (i == COUNT - 1 && client_receive(c[i], &r))
+            assert_int_equal(code_of(&r), GM_EBUSY);
+    }
+    assert_true(ended >= COUNT - HELD_MAX / MIB && ended <= COUNT / 2);
+    if (geteuid() == 0)
+        assert_int_equal(as_another_user(has_a_job), GM_OK);
+    for (int i = 0; i < COUNT; i++)
+        client_close(c[i]);
+    stats_wait(&child, "daemon.sessions", 1);
+    assert_int_equal(has_a_job(), GM_OK);
+    assert_int_equal(daemon_stop(&child), 0);
+}
+
+/* What comes with the answer is a MiB of zeros. */
+static struct gm_wire_request request_zeros(void)
+{
+    struct gm_wire_request fill = request_of(GM_METHOD_SUBMIT);
+    fill.u.submit.op = GM_OP_fill, fill.u.submit.args.dtype = GM_DTYPE_u8, fill.u.submit.args.n = MIB;
+    fill.u.submit.buffers = 1;
+    fill.u.submit.buffer[0] = (struct gm_wire_buffer){.place = GM_PLACE_INLINE};
+    return fill;
+}
+
+static void unread_answers_of_a_user_are_bounded(void **state)
+{
+    (void)state;
+    enum { EACH = 4, COUNT = 150 }; /* of some that a connection asks for the answers lie there, one at least */
+    struct client *c[COUNT];
+    struct gm_wire_response r;
+    int i = 0;
+    daemon_start(&child, "normal", NULL);
+    struct client *watcher = client_open(&child, false);
+    for (; i < COUNT; i++) {
+        c[i] = client_open(&child, false);
+        for (int k = 0; k < EACH; k++) {
+            struct gm_wire_request zeros = request_zeros();
+            client_send(c[i], &zeros);
+        }
+        wait_for(watcher, "users.0.inflight", 0);
+        snapshot(watcher, &r);
+        if (response_u64(&r, "users.0.refused") != 0)
+            break;
+    }
+    assert_true(i < COUNT);
+    struct client *next = client_open(&child, false); /* to which nothing is due */
+    assert_int_equal(client_code(next, request_zeros(), &r), GM_EBUSY);
+    assert_non_null(strstr(r.problem.text, " of 134217728 bytes of answers to the user are due"));
+    snapshot(next, &r); /* it is served as before */
+    if (geteuid() == 0)
+        assert_int_equal(as_another_user(has_a_job), GM_OK);
+    assert_true(i > 3 && client_receive(c[i - 1], &r)); /* what was accepted is there */
+    assert_int_equal(code_of(&r), GM_OK);
+    for (int k = 0; k < 3; k++)
+        client_close(c[k]); /* and makes room */
+    for (const uint64_t until = now_ms() + WAIT_MS; now_ms() < until; sleep_ms(5))
+        if (client_code(next, request_zeros(), &r) == GM_OK)
+            break;
+    assert_int_equal(code_of(&r), GM_OK);
+    for (; i >= 3; i--)
+        client_close(c[i]);
+    client_close(next), client_close(watcher);
+    assert_int_equal(daemon_stop(&child), 0);
+}
+
 /* ---- what stats say of a user ---- */
 
 static void row_is(const struct gm_wire_response *r, const char *key, uint64_t value)
@@ -326,6 +429,77 @@ static void a_user_at_all_bounds_is_not_in_the_way_of_another(void **state)
     end_daemon();
 }
 
+/* ---- a user who sends more than the daemon can do ---- */
+
+#define FLOOD 60
+#define FLOOD_SEEN 3000u /* frames: a few turns of the loop; each connection holds as many */
+
+static void say(int fd)
+{
+    assert_int_equal(write(fd, "", 1), 1);
+}
+
+static void hear(int fd)
+{
+    char byte;
+    assert_int_equal(read(fd, &byte, 1), 1);
+}
+
+/* The other user: opens connections, and fills them with bad requests when told so. */
+static void flood(int told, int tell)
+{
+    static uint8_t bytes[64 * 1024];
+    struct gm_wire_out out = {.bytes = bytes, .capacity = sizeof bytes};
+    struct gm_wire_request bad = request_sum(data, 1);
+    struct client *c[FLOOD];
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* it does not outlive a test that fails */
+    bad.u.submit.args.n = 2, bad.id = 2;
+    while (out.size < sizeof bytes - 256) /* a whole number of frames */
+        assert_int_equal(gm_wire_encode_request(&out, &bad), GM_OK);
+    for (int i = 0; i < FLOOD; i++)
+        c[i] = client_open(&child, false);
+    say(tell), hear(told);
+    for (int i = 0; i < FLOOD; i++)
+        while (send(c[i]->fd, bytes, out.size, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)out.size) {
+        }
+    say(tell), hear(told);
+    _exit(0);
+}
+
+static void nobody_stands_behind_everything_that_another_user_sent(void **state)
+{
+    (void)state;
+    struct gm_wire_request nop = request_nop(), stats = request_of(GM_METHOD_STATS);
+    struct gm_wire_response r;
+    int down[2], up[2];
+    needs_root();
+    daemon_start(&child, "normal", NULL);
+    assert_true(pipe(down) == 0 && pipe(up) == 0);
+    const pid_t pid = other_user_starts();
+    if (pid == 0)
+        flood(down[0], up[1]);
+    hear(up[0]);
+    struct client *c = client_open(&child, false); /* the last one to be looked at */
+    kill(child.pid, SIGSTOP);
+    say(down[1]), hear(up[0]);
+    client_send(c, &nop), client_send(c, &stats);
+    kill(child.pid, SIGCONT);
+    for (int i = 0; i < 2; i++) {
+        assert_true(client_receive(c, &r));
+        assert_int_equal(code_of(&r), GM_OK);
+        if (r.id == stats.id && response_u64(&r, "daemon.rejected_bad") > FLOOD_SEEN)
+            fail_msg("%llu bad requests came before", (unsigned long long)response_u64(&r, "daemon.rejected_bad"));
+    }
+    wait_for(c, "daemon.healthy", 1);
+    kill(pid, SIGKILL);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    wait_for(c, "daemon.users", 1);
+    client_close(c);
+    for (int i = 0; i < 2; i++)
+        close(down[i]), close(up[i]);
+    assert_int_equal(daemon_stop(&child), 0);
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -334,8 +508,11 @@ int main(void)
         T(who_looks_after_the_daemon_gets_in_when_all_connections_are_in_use),
         T(one_user_cannot_have_all_shared_memory),
         T(data_of_messages_is_bounded_for_a_user),
+        T(unfinished_messages_of_a_user_are_bounded),
+        T(unread_answers_of_a_user_are_bounded),
         T(rows_of_users_count_their_jobs),
         T(a_user_at_all_bounds_is_not_in_the_way_of_another),
+        T(nobody_stands_behind_everything_that_another_user_sent),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -77,8 +77,8 @@ static void one_session_cannot_have_more_jobs_than_its_share(void **state)
     /* The library refuses the 1025th itself, so the daemon's own bound is met with raw requests. */
     freeze_device(watcher, device);
     for (uint32_t i = 0; i <= GM_PENDING_JOBS; i++) {
-        const struct gm_wire_request request = {.id = 10 + i, .method = GM_METHOD_SUBMIT,
-                                                .u.submit = {.op = GM_OP_nop}};
+        const struct gm_wire_request request = {
+            .id = 10 + i, .method = GM_METHOD_SUBMIT, .u.submit = {.op = GM_OP_nop}};
         uint8_t bytes[256];
         struct gm_wire_out out = {.bytes = bytes, .capacity = sizeof bytes};
         assert_int_equal(GM_OK, gm_wire_encode_request(&out, &request));
@@ -212,16 +212,67 @@ static void quota_of_a_user_is_kept(void **state)
     gm_close(client);
 }
 
-static int setup_with_quota(void **state)
+static void zeros_are_summed(struct gm_client *client)
+{
+    struct gm_arena *arena;
+    struct gm_result result;
+
+    assert_int_equal(GM_OK, gm_arena_create(client, 4096, GM_MEMORY_SHARED, GM_DEVICE_ANY, in_ms(20000), &arena));
+    struct gm_request sum = gm_request("sum", GM_F32, 1024);
+    sum.in[0] = gm_in_arena(arena, 0, 4096);
+    assert_int_equal(GM_OK, gm_run(client, &sum, in_ms(20000), &result));
+    assert_int_equal(GM_OK, gm_arena_free(arena, in_ms(20000)));
+}
+
+static void whoever_gets_no_lane_goes_by_the_socket(void **state)
+{
+    struct daemon *const d = *state;
+    struct gm_client *const watcher = daemon_open_without_lanes(d);
+
+    wait_for_stat(watcher, "users.0.lanes", 0, 20000); /* that of the start */
+    const uint64_t refused = stat_of(watcher, "users.0.refused");
+    struct gm_client *const client = daemon_open(d), *const other = daemon_open(d);
+    assert_int_equal(1, gm_lanes(client));
+    assert_int_equal(0, gm_lanes(other)); /* a user may have one */
+    assert_int_equal(refused + 1, stat_of(client, "users.0.refused"));
+    const uint64_t by_socket = stat_of(client, "users.0.done"), answered = stat_of(client, "users.0.lane_answered");
+    zeros_are_summed(client);
+    assert_int_equal(by_socket, stat_of(client, "users.0.done"));
+    zeros_are_summed(other);
+    assert_int_equal(by_socket + 1, stat_of(client, "users.0.done"));
+    gm_close(client);
+    wait_for_stat(other, "users.0.lanes", 0, 20000);
+    struct gm_client *const next = daemon_open(d); /* there is room again */
+    assert_int_equal(1, gm_lanes(next));
+    zeros_are_summed(next);
+    zeros_are_summed(other); /* which stays as it is */
+    assert_int_equal(by_socket + 2, stat_of(next, "users.0.done"));
+    wait_for_stat(next, "users.0.lane_answered", answered + 2, 20000); /* of the lane that is gone, too */
+    gm_close(next);
+    gm_close(other);
+    gm_close(watcher);
+}
+
+static int setup_with(void **state, const char *option, const char *value)
 {
     static struct daemon d;
 
     daemon_init(&d);
-    d.arguments[0] = "--quota";
-    d.arguments[1] = "64m";
+    d.arguments[0] = option;
+    d.arguments[1] = value;
     daemon_start(&d);
     *state = &d;
     return 0;
+}
+
+static int setup_with_quota(void **state)
+{
+    return setup_with(state, "--quota", "64m");
+}
+
+static int setup_with_one_lane(void **state)
+{
+    return setup_with(state, "--user-lanes", "1");
 }
 
 static int teardown_static(void **state)
@@ -243,6 +294,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(arena_in_use_is_not_freed, daemon_setup_to_freeze, daemon_teardown),
         cmocka_unit_test_setup_teardown(arenas_come_and_go_without_a_trace, daemon_setup, daemon_teardown),
         cmocka_unit_test_setup_teardown(quota_of_a_user_is_kept, setup_with_quota, teardown_static),
+        cmocka_unit_test_setup_teardown(whoever_gets_no_lane_goes_by_the_socket, setup_with_one_lane, teardown_static),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
