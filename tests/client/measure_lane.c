@@ -3,7 +3,7 @@
  * What a job in a lane costs on this side. First without a device: the lane is memory of this process, and the
  * completions are written between the two times that are taken. Then with a thread for a device, so that every line of
  * the lane comes from another processor: a batch at a time, and with as many in flight as a window holds. Prints
- * nanoseconds a job, the median and the least of many rounds; asserts nothing.
+ * nanoseconds a job, the median and the least of many rounds; asserts nothing. An argument is the number of rounds.
  */
 #include "lane_peer.h"
 
@@ -12,11 +12,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ROUNDS 4001
+#define ROUNDS 4001 /* at most; with a device one in so many: */
+#define BUSY   13
 #define JOBS   256u
 #define BATCH  64u
 
-#define BUSY_ROUNDS 301 /* with a device */
 #define ROUND_JOBS  (16u * BATCH)
 #define LOOKS       500u /* for nothing, before the other thread may want the processor */
 #define SLOTS_READ  32u  /* by a device in one look, which takes it so long: a trip over the bus */
@@ -27,6 +27,7 @@ static struct gm_client *client;
 static struct gm_job jobs[JOBS], *pointers[JOBS], *found[JOBS];
 static struct gm_request requests[JOBS];
 static uint64_t submit_ns[ROUNDS], take_ns[ROUNDS];
+static uint32_t rounds = ROUNDS;
 
 static void answer_all(void)
 {
@@ -61,12 +62,12 @@ static void round_of(uint32_t batch, uint32_t round)
 
 static void measure(const char *what, uint32_t batch)
 {
-    for (uint32_t i = 0; i < ROUNDS; i++)
+    for (uint32_t i = 0; i < rounds; i++)
         round_of(batch, i);
-    qsort(submit_ns, ROUNDS, sizeof *submit_ns, by_value);
-    qsort(take_ns, ROUNDS, sizeof *take_ns, by_value);
-    printf("%-12s %5u %9.1f %9.1f %9.1f %9.1f\n", what, batch, (double)submit_ns[ROUNDS / 2] / batch,
-           (double)submit_ns[0] / batch, (double)take_ns[ROUNDS / 2] / batch, (double)take_ns[0] / batch);
+    qsort(submit_ns, rounds, sizeof *submit_ns, by_value);
+    qsort(take_ns, rounds, sizeof *take_ns, by_value);
+    printf("%-12s %5u %9.1f %9.1f %9.1f %9.1f\n", what, batch, (double)submit_ns[rounds / 2] / batch,
+           (double)submit_ns[0] / batch, (double)take_ns[rounds / 2] / batch, (double)take_ns[0] / batch);
 }
 
 static void measure_all(const char *what, const struct gm_request *request)
@@ -147,6 +148,7 @@ static void round_of_window(uint32_t window, uint32_t round)
 
 static void measure_busy(const struct gm_request *request)
 {
+    const uint32_t busy = rounds / BUSY + 1u;
     pthread_t device;
 
     for (uint32_t i = 0; i < BATCH; i++)
@@ -155,24 +157,30 @@ static void measure_busy(const struct gm_request *request)
         exit(1);
     printf("with a device window    submit     least     whole     least\n");
     for (uint32_t window = BATCH; window <= JOBS; window *= 2) {
-        for (uint32_t i = 0; i < BUSY_ROUNDS; i++)
+        for (uint32_t i = 0; i < busy; i++)
             round_of_window(window, i);
-        qsort(submit_ns, BUSY_ROUNDS, sizeof *submit_ns, by_value);
-        qsort(take_ns, BUSY_ROUNDS, sizeof *take_ns, by_value);
-        printf("%-13s %6u %9.1f %9.1f %9.1f %9.1f\n", "nop", window, (double)submit_ns[BUSY_ROUNDS / 2] / ROUND_JOBS,
-               (double)submit_ns[0] / ROUND_JOBS, (double)take_ns[BUSY_ROUNDS / 2] / ROUND_JOBS,
+        qsort(submit_ns, busy, sizeof *submit_ns, by_value);
+        qsort(take_ns, busy, sizeof *take_ns, by_value);
+        printf("%-13s %6u %9.1f %9.1f %9.1f %9.1f\n", "nop", window, (double)submit_ns[busy / 2] / ROUND_JOBS,
+               (double)submit_ns[0] / ROUND_JOBS, (double)take_ns[busy / 2] / ROUND_JOBS,
                (double)take_ns[0] / ROUND_JOBS);
     }
     __atomic_store_n(&stop_device, 1, __ATOMIC_RELEASE);
     pthread_join(device, NULL);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     struct gm_arena *arena;
     struct gm_request nop = gm_request("nop", GM_NO_ELEMENT, 0), sum = gm_request("sum", GM_F32, 1024);
     struct gm_request fill = gm_request("fill", GM_F32, 1024);
 
+    if (argc > 1)
+        rounds = (uint32_t)strtoul(argv[1], NULL, 10);
+    if (rounds == 0 || rounds > ROUNDS) {
+        fprintf(stderr, "usage: measure_client_lane [ROUNDS, at most %d]\n", ROUNDS);
+        return 2;
+    }
     lanes_start(&p, 1, JOBS, 0);
     client = lanes_open(&p, (struct gm_options){.lane_only = 1});
     if (gm_arena_create(client, 65536, GM_MEMORY_SHARED, 0, in_ms(10000), &arena) != GM_OK)

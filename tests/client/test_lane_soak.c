@@ -3,6 +3,7 @@
  * A device that is a thread of its own, answers in an order of its own and sleeps whenever it can, against every way of
  * using a client: nothing is lost, no wake is missed on either side. A lost wake is a hang, and the time limit's.
  */
+#include "../brief.h"
 #include "lane_peer.h"
 
 #include <poll.h>
@@ -95,7 +96,7 @@ static void one_thread_after_the_other_job(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
-        struct one one = {.jobs = 1500, .depth = 1 + (uint32_t)i % 3};
+        struct one one = {.jobs = gm_rounds(1500), .depth = 1 + (uint32_t)i % 3};
         begin(1, i % 2 == 0 ? 2 : 16, 0, ways[i]);
         run_many(&one);
         device_await_sleep(&device);
@@ -114,7 +115,7 @@ static void threads_share_a_client(void **state)
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
         begin(1 + (uint32_t)i % 2, 8, 3, ways[i]);
         for (uint32_t k = 0; k < THREADS; k++) {
-            ones[k] = (struct one){.jobs = 600, .depth = 1 + k, .number = k};
+            ones[k] = (struct one){.jobs = gm_rounds(600), .depth = 1 + k, .number = k};
             assert_int_equal(0, pthread_create(&threads[k], NULL, run_many, &ones[k]));
         }
         for (uint32_t k = 0; k < THREADS; k++) {
@@ -194,7 +195,7 @@ static void pump_keeps_a_lane_full(void **state)
     (void)state;
     for (uint32_t slots = 2; slots <= 64; slots *= 4) {
         begin(1, slots, slots / 2 < 8 ? slots / 2 : 8, (struct gm_options){.lane_only = 1});
-        pump_run(false, 20000);
+        pump_run(false, gm_rounds(20000));
         assert_int_equal(0, p.submits);
         end();
     }
@@ -204,7 +205,7 @@ static void pump_uses_the_socket_beside_full_lanes(void **state)
 {
     (void)state;
     begin(2, 4, 1, (struct gm_options){0});
-    pump_run(false, 5000);
+    pump_run(false, gm_rounds(5000));
     end();
     assert_true(p.submits > 0 && device.jobs > 0);
 }
@@ -214,7 +215,7 @@ static void event_loop_misses_nothing(void **state)
     (void)state;
     for (uint32_t devices = 1; devices <= 2; devices++) {
         begin(devices, 16, 3, (struct gm_options){.lane_only = devices == 1});
-        pump_run(true, 6000);
+        pump_run(true, gm_rounds(6000));
         end();
     }
 }

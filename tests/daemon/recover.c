@@ -9,21 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../brief.h"
 #include "recover.h"
 
 /* ---- every order of every step ---- */
 
-/* One thread: the thread sanitizer has nothing to find here, and is slow. */
-#if defined(__SANITIZE_THREAD__)
-#define FEWER 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define FEWER 1
-#endif
-#endif
-#ifndef FEWER
-#define FEWER 0
-#endif
+/* With a sanitizer, one position less: its accesses are the same. */
+#define FEWER ((unsigned)gm_brief())
 
 #define SLOTS_MAX 4
 #define POSITIONS_MAX 10
@@ -436,7 +428,7 @@ static void anything_in_memory_is_survived(void **state)
     static struct gm_recovered r;
     static const uint32_t logs[] = {1, 2, 3, 5, 10, 12};
     uint64_t random = 20261130;
-    for (int round = 0; round < 6000; round++) {
+    for (int round = 0; round < (int)gm_rounds(6000); round++) {
         const uint32_t log2 = logs[unit_random(&random) % (round % 50 == 0 ? 6 : 4)], count = 1u << log2;
         const uint64_t head = unit_random(&random) >> unit_random(&random) % 64;
         struct gm_desc_slot *ring = aligned_alloc(64, count * sizeof *ring); /* of their exact size */

@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "../brief.h"
 #include "matrix.h"
 
 /* On the CPU keys and counts fill whole pages of workspace, so that the next job's begins right behind. */
@@ -157,7 +158,7 @@ static void sort_of_flipping_input_shows_nobody_elses_keys(void **state)
     for (uint32_t i = 0; i < ELEMENTS; i++)
         f->in_words[i] = (uint32_t)gm_random(&random) >> 1;
     flipper_start(&flipper, f->in_words, ELEMENTS, 0x7fffffffu);
-    for (uint32_t round = 0; round < 30; round++) {
+    for (uint32_t round = 0; round < gm_rounds(30); round++) {
         memset(f->out_words, 0x22, ELEMENTS * 4u);
         assert_int_equal(gm_completion_status(run(f, GM_OP_sort, GM_DTYPE_u32, 0, 0, 0, 0)), GM_OK);
         for (uint32_t i = 0; i < ELEMENTS; i++)
@@ -176,7 +177,7 @@ static void sort_of_flipping_output_stays_inside(void **state)
     place(f, ELEMENTS * 4u);
     flipper_start(&in, f->in_words, ELEMENTS, UINT32_MAX);
     flipper_start(&out, f->out_words, ELEMENTS, UINT32_MAX);
-    for (uint32_t round = 0; round < 30; round++) {
+    for (uint32_t round = 0; round < gm_rounds(30); round++) {
         const uint32_t flags = round & 2u ? GM_FLAG_DESCENDING : 0;
         assert_int_equal(gm_completion_status(run(f, GM_OP_sort, dtypes[round & 1u], flags, 0, 0, 0)), GM_OK);
         canary_is_whole(f);
@@ -198,7 +199,7 @@ static void sort_of_flipping_input_leaves_its_neighbour_alone(void **state)
         other[i] = ELEMENTS - i;
     flipper_start(&in, f->in_words + ELEMENTS - 1000u, 1000, UINT32_MAX);
     flipper_start(&out, f->out_words + ELEMENTS - 1000u, 1000, UINT32_MAX);
-    for (uint32_t round = 0; round < 30; round++) {
+    for (uint32_t round = 0; round < gm_rounds(30); round++) {
         const uint64_t mine = submit(f, GM_OP_sort, GM_DTYPE_u32, 0, 0, 0, 0), others = submit_other(f);
         assert_int_equal(gm_completion_status(gm_harness_wait(&f->lane, mine)), GM_OK);
         assert_int_equal(gm_completion_status(gm_harness_wait(&f->lane, others)), GM_OK);
@@ -217,7 +218,7 @@ static void histogram_of_flipping_input_counts_what_it_read(void **state)
     struct flipper in;
     static const uint32_t bins[] = {1, 7, 256, 4096, BINS};
     flipper_start(&in, (uint32_t *)(void *)(f->in.data + f->in.bytes - ELEMENTS * 4u), ELEMENTS, UINT32_MAX);
-    for (uint32_t round = 0; round < 30; round++) {
+    for (uint32_t round = 0; round < gm_rounds(30); round++) {
         const uint32_t b = bins[round % 5u];
         place(f, b * 8u);
         const struct gm_granule done =

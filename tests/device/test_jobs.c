@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "../brief.h"
 #include "args.h"
 #include "harness.h"
 #include "least.h"
@@ -131,7 +132,7 @@ static void every_fill_level_on(bool small)
         const uint32_t slots = 1u << log2s[i];
         /* The lap of a slot wraps in the fourth round of the ring. */
         gm_harness_lane_open(&f.h, &lane, 1u + i, log2s[i], ((UINT64_C(1) << 32) - 4u) << log2s[i]);
-        for (uint32_t round = 0; round < 300; round++)
+        for (uint32_t round = 0; round < gm_rounds(300); round++)
             fill_and_drain(&f, &lane, round % slots + 1u, round);
     }
     close_it(&f);
@@ -157,7 +158,7 @@ static void sorts_go_through_a_small_ticket_ring(void **state)
     (void)state;
     open_with(&f, true);
     gm_harness_lane_open(&f.h, &lane, 1, 2, 0);
-    for (uint32_t round = 0; round < 20; round++) {
+    for (uint32_t round = 0; round < gm_rounds(20); round++) {
         uint64_t position[4];
         for (uint32_t i = 0; i < 4; i++) {
             uint32_t words[GM_DESC_WORDS] = {GM_OP_sort | GM_DTYPE_u32 << 16};
@@ -192,7 +193,7 @@ static void cancelled_sort_ends_and_gives_everything_back(void **state)
     (void)state;
     open_with(&f, false);
     gm_harness_lane_open(&f.h, &lane, 1, 3, 0);
-    for (uint32_t round = 0; round < 40; round++) {
+    for (uint32_t round = 0; round < 40; round += gm_brief() ? 3u : 1u) {
         uint32_t words[GM_DESC_WORDS] = {GM_OP_sort | GM_DTYPE_u32 << 16};
         words[GM_W_ARENA0] = f.numbers.handle;
         gm_desc_put64(words, GM_W_N, BIG / 8u);
@@ -227,7 +228,8 @@ static void cancelled_before_it_starts_never_runs(void **state)
     open_with(&f, true);
     gm_harness_lane_open(&f.h, &lane, 1, 5, 0);
     uint32_t *out = (uint32_t *)(void *)f.out.data;
-    for (uint32_t round = 0; round < 20; round++) {
+    const uint32_t rounds = gm_rounds(20);
+    for (uint32_t round = 0; round < rounds; round++) {
         uint64_t sorts[14];
         for (uint32_t i = 0; i < 14; i++) {
             uint32_t words[GM_DESC_WORDS] = {GM_OP_sort | GM_DTYPE_u32 << 16};
@@ -250,7 +252,7 @@ static void cancelled_before_it_starts_never_runs(void **state)
         if (status == GM_ECANCELLED)
             assert_int_equal(gm_load_relaxed_u32(out), 0);
     }
-    printf("# %u of 20 cancelled in the lane\n", refused);
+    printf("# %u of %u cancelled in the lane\n", refused, rounds);
     assert_true(refused > 0);
     close_it(&f);
 }
@@ -258,11 +260,13 @@ static void cancelled_before_it_starts_never_runs(void **state)
 /* One worker is busy with what came before, and the job's ticket is in the ring already. */
 static void cancelled_behind_its_ticket_never_runs(void **state)
 {
-    enum { ROUNDS = 30, LONG = 6 };
+    enum { LONG = 6 };
+    const uint32_t rounds = gm_rounds(30);
     const struct gm_device_config config = {.idle_ns = UINT64_C(2000000000), .workers = 1};
     struct fixture f;
     struct gm_harness_lane lane;
     uint32_t cancelled = 0, round = 0;
+    uint64_t never = 0;
     (void)state;
     if (gm_harness_is_cuda())
         skip(); /* jobs on host memory have no ticket of this kind there */
@@ -270,8 +274,9 @@ static void cancelled_behind_its_ticket_never_runs(void **state)
     gm_harness_lane_open(&f.h, &lane, 1, 5, 0);
     uint32_t *out = (uint32_t *)(void *)f.out.data;
     const uint64_t before = gm_harness_idle(&f.h).started;
-    /* A test that gets no processor for long comes too late with all of them. */
-    for (; round < ROUNDS || (cancelled == 0 && round < 20u * ROUNDS); round++) {
+    /* A test that gets no processor for long comes too late with all of them, a dispatcher that gets none hears of the
+     * cancels first. */
+    for (; round < rounds || (cancelled <= never && round < 20u * rounds); round++) {
         uint64_t sums[LONG];
         for (uint32_t i = 0; i < LONG; i++)
             sums[i] = submit_sum(&f, &lane, BIG);
@@ -285,8 +290,11 @@ static void cancelled_behind_its_ticket_never_runs(void **state)
         cancelled += status == GM_ECANCELLED ? 1u : 0u;
         for (uint32_t i = 0; i < LONG; i++)
             assert_int_equal(gm_completion_status(gm_harness_wait(&lane, sums[i])), GM_OK);
+        if (round + 1u >= rounds) { /* of the fills, those that were not started */
+            const uint64_t fills = gm_harness_idle(&f.h).started - before - (round + 1u) * LONG;
+            never = round + 1u - fills;
+        }
     }
-    const uint64_t fills = gm_harness_idle(&f.h).started - before - round * LONG, never = round - fills;
     printf("# %u of %u cancelled, %u before they had a ticket\n", cancelled, round, (uint32_t)never);
     assert_true(cancelled > never);
     close_it(&f);

@@ -17,6 +17,7 @@
 #include <cmocka.h>
 
 #include "args.h"
+#include "../brief.h"
 #include "matrix.h"
 #include "wire.h"
 
@@ -84,7 +85,7 @@ static int open_all(void **state)
     if (!f)
         return -1;
     f->full = env_is("GRIDMILL_MATRIX", "full");
-    f->brief = env_is("GRIDMILL_MATRIX", "brief");
+    f->brief = gm_brief();
     f->seed = number_from_env("GRIDMILL_SEED", 1);
     f->part = chosen_part(&f->parts);
     gm_harness_open(&f->h, &config);

@@ -16,6 +16,7 @@
 
 #include <cmocka.h>
 
+#include "../brief.h"
 #include "args.h"
 #include "core/plan.h"
 #include "job.h"
@@ -189,8 +190,7 @@ static void run_once(struct fixture *f, const struct gm_case *c, const struct gm
 static uint32_t settings_of(const struct gm_case *c)
 {
     const struct gm_op_row row = gm_op_row(c->op);
-    const char *matrix = getenv("GRIDMILL_MATRIX");
-    if (matrix != NULL && strcmp(matrix, "brief") == 0)
+    if (gm_brief())
         return 1u;
     const bool large = row.work == GM_WORK_SORT && c->n * gm_dtype_bytes(c->dtype) > row.tile_bytes / 2u;
     return large && (c->flags != 0 || gm_dtype_kind(c->dtype) != 'u') ? 1u : SETTINGS;
