@@ -298,7 +298,8 @@ enum gm_comparison {
 
 /* What to do. Start from gm_request, which zeroes what an op does not need; `gridmill ops` lists ops, what they take
  * and what their buffers hold. Arguments that no op takes together share their memory. Where a uint64_t stands for a
- * number of the element type, it holds the element's bits: integers convert by themselves; see gm_bits_f32. */
+ * number of the element type, it holds the element's bits: integers convert by themselves, since what lies above these
+ * bits is ignored; see gm_bits_f32. In C++ the type is `struct gm_request`: a function has the same name. */
 struct gm_request {
     const char *op;   /* "sum" */
     uint32_t dtype;   /* enum gm_element; GM_NO_ELEMENT for ops without elements */

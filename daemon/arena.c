@@ -166,7 +166,7 @@ void gm_arena_free(struct gm_session *session, const struct gm_wire_request *req
     if (status != GM_OK)
         gm_problem_set(&problem, status, "arena", "%s", gm_error_text(status));
     else if (arena->jobs != 0)
-        status = gm_problem_set(&problem, GM_EBUSY, "arena", "%u jobs in flight use the arena", arena->jobs);
+        status = gm_problem_set(&problem, GM_EBUSY, "arena", "%u buffers of jobs in flight lie in it", arena->jobs);
     if (status != GM_OK) {
         gm_request_error(session, request->id, &problem);
         return;

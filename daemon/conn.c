@@ -9,6 +9,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -402,7 +403,10 @@ static bool gm_conn_check_size(struct gm_conn *conn, uint32_t size)
 {
     if (size != 0 && size <= GM_FRAME_BYTES_MAX)
         return true;
-    gm_conn_broken(conn, size == 0 ? GM_EPROTO : GM_ETOOLARGE, size == 0 ? "frame of length 0" : "frame too large");
+    char text[GM_ERROR_TEXT_MAX] = "frame of length 0";
+    if (size != 0) /* the number shows a client that its bytes are in the wrong order, or no length at all */
+        snprintf(text, sizeof text, "a frame of %u bytes; at most %u", size, GM_FRAME_BYTES_MAX);
+    gm_conn_broken(conn, size == 0 ? GM_EPROTO : GM_ETOOLARGE, text);
     return false;
 }
 

@@ -177,19 +177,21 @@ static void buffer_grows_with_data_and_not_with_the_announced_length(void **stat
     assert_true(conn.in_capacity <= 65536);
 }
 
-static bool read_error(int code)
+static bool read_error(int code, const char *text)
 {
     uint8_t bytes[4096];
     struct gm_wire_response response;
     struct gm_problem problem;
     const ssize_t n = recv(peer, bytes, sizeof bytes, 0);
     return n > 4 && gm_wire_decode_response(bytes + 4, (size_t)n - 4, &response, &problem) == code && response.failed &&
-           response.problem.code == code;
+           response.problem.code == code && strcmp(response.problem.text, text) == 0;
 }
 
 static void bad_lengths_are_answered_and_end_the_connection(void **state)
 {
     const uint32_t lengths[] = {0, GM_FRAME_BYTES_MAX + 1, UINT32_MAX};
+    const char *const texts[] = {"frame of length 0", "a frame of 1114113 bytes; at most 1114112",
+                                 "a frame of 4294967295 bytes; at most 1114112"};
     for (size_t i = 0; i < 3; i++) {
         const uint8_t header[8] = {(uint8_t)(lengths[i] >> 24), (uint8_t)(lengths[i] >> 16), (uint8_t)(lengths[i] >> 8),
                                    (uint8_t)lengths[i]};
@@ -199,7 +201,7 @@ static void bad_lengths_are_answered_and_end_the_connection(void **state)
         assert_true(gone);
         assert_true(conn.broken);
         assert_int_equal(frames, 0);
-        assert_true(read_error(i == 0 ? GM_EPROTO : GM_ETOOLARGE));
+        assert_true(read_error(i == 0 ? GM_EPROTO : GM_ETOOLARGE, texts[i]));
         if (i != 2)
             assert_int_equal(tear_down(state), 0);
     }
@@ -364,7 +366,7 @@ static void a_flood_of_descriptors_is_a_protocol_error(void **state)
     assert_true(gone);
     assert_int_equal(frames, 0);
     assert_int_equal(open_fds(), before - 1); /* its own */
-    assert_true(read_error(GM_EPROTO));
+    assert_true(read_error(GM_EPROTO, "too many descriptors"));
 }
 
 static void descriptors_travel_with_their_own_frame(void **state)

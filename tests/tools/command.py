@@ -390,7 +390,7 @@ def closed_output():
     process.stdin.write(b"\n".join(str(i).encode() for i in range(100000)))
     process.stdin.close()
     message = process.stderr.read().decode()
-    assert process.wait() == 1 and "Broken pipe" in message, message
+    assert process.wait() == 1 and message == "gridmill: standard output: Broken pipe\n", message
 
 
 def closed_descriptors():

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <time.h>
 
 #define SAMPLES    2000000u
@@ -381,7 +382,7 @@ static int measure(struct bench *bench)
     if (rc == EXIT_DONE && bench->socket_too)
         rc = one_path(bench, LOAD_SOCKET);
     if (!gm_figures_end(&bench->figures) && rc == EXIT_DONE)
-        rc = complain(EXIT_FAILED, "writing failed");
+        rc = complain(EXIT_FAILED, "standard output: %s", command_stream_error(STDOUT_FILENO));
     return rc;
 }
 

@@ -151,7 +151,8 @@ bool parse_f64(const char *text, double *value)
 
 int command_finish(int exit_code)
 {
-    if (fflush(stdout) == 0 && !ferror(stdout))
+    /* Whatever failed has said why, perhaps just this. */
+    if ((fflush(stdout) == 0 && !ferror(stdout)) || exit_code == EXIT_FAILED)
         return exit_code;
     return complain(exit_code == EXIT_DONE ? EXIT_FAILED : exit_code, "writing to standard output: %s",
                     command_stream_error(STDOUT_FILENO));

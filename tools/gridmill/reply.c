@@ -10,6 +10,7 @@
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 int reply_unpack(void *bytes, size_t size, struct reply *reply)
 {
@@ -126,11 +127,15 @@ static json_t *json_of(const msgpack_object *object)
 int reply_print_json(const struct reply *reply)
 {
     json_t *const json = json_of_map(reply->map);
-    const int rc = json == NULL ? -1 : json_dumpf(json, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(17));
 
+    if (json == NULL)
+        return complain(EXIT_FAILED, "the reply is none that JSON can hold");
+    const int rc = json_dumpf(json, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(17)) == 0
+                       ? EXIT_DONE
+                       : complain(EXIT_FAILED, "standard output: %s", command_stream_error(STDOUT_FILENO));
     json_decref(json);
-    if (rc != 0)
-        return complain(EXIT_FAILED, "writing JSON failed");
+    if (rc != EXIT_DONE)
+        return rc;
     putchar('\n');
     return EXIT_DONE;
 }
