@@ -85,7 +85,7 @@ int gm_copy_open(struct gm_device *device, char *text)
 
 int gm_copy_look(struct gm_device *device, char *text)
 {
-    if (!device->core.copies || !device->resident)
+    if (!device->core.copies || !device->resident || device->copies_rest)
         return GM_OK;
     for (uint32_t i = 0; i < GM_COPY_DIRECTIONS; i++) {
         struct gm_copy_way *way = &device->copy_way[i];
@@ -108,6 +108,7 @@ int gm_copy_look(struct gm_device *device, char *text)
 int gm_copy_quiet(struct gm_device *device, char *text)
 {
     cudaError_t error = cudaSuccess;
+    device->copies_rest = true; /* whoever waits for the stop looks at the device meanwhile */
     for (uint32_t i = 0; device->core.copies && i < GM_COPY_DIRECTIONS && error == cudaSuccess; i++) {
         error = cudaStreamSynchronize(device->copy_way[i].pieces);
         if (error == cudaSuccess)

@@ -51,6 +51,7 @@ struct gm_device {
     uint32_t wake_told[GM_LANE_TABLE]; /* wake_lanes at that time; the host function's while a stream waits */
     struct gm_copier copier;
     struct gm_copy_way copy_way[GM_COPY_DIRECTIONS];
+    bool copies_rest; /* nothing is begun before the next launch */
     struct gm_start_parts parts;
     struct gm_wakes wakes;
     int bells_fd;
@@ -77,7 +78,7 @@ void gm_gpu_free(struct gm_device *device, uint64_t address);
 int gm_copy_open(struct gm_device *device, char *text);
 /* Goes on with all copies as far as is allowed at one time. Blocks for nothing. */
 int gm_copy_look(struct gm_device *device, char *text);
-/* Waits until nothing that was begun is under way: some pieces. The next look goes on. */
+/* Waits until nothing that was begun is under way, which is some pieces, and begins no more before the next launch. */
 int gm_copy_quiet(struct gm_device *device, char *text);
 /* When no stream is to be waited for any more; also after an open that failed half-way. */
 void gm_copy_close(struct gm_device *device);

@@ -198,6 +198,7 @@ static int launch(struct gm_device *device, char *text)
     if (error != cudaSuccess)
         return gm_gpu_fail(text, GM_ESYSTEM, "cooperative launch", error);
     device->resident = true;
+    device->copies_rest = false;
     return GM_OK;
 }
 
