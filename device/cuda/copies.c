@@ -110,9 +110,11 @@ int gm_copy_quiet(struct gm_device *device, char *text)
     cudaError_t error = cudaSuccess;
     device->copies_rest = true; /* whoever waits for the stop looks at the device meanwhile */
     for (uint32_t i = 0; device->core.copies && i < GM_COPY_DIRECTIONS && error == cudaSuccess; i++) {
-        error = cudaStreamSynchronize(device->copy_way[i].pieces);
-        if (error == cudaSuccess)
-            error = cudaStreamSynchronize(device->copy_way[i].notices);
+        const struct gm_copy_way *way = &device->copy_way[i];
+        if (way->pieces)
+            error = cudaStreamSynchronize(way->pieces);
+        if (way->notices && error == cudaSuccess)
+            error = cudaStreamSynchronize(way->notices);
     }
     return error == cudaSuccess ? GM_OK : gm_gpu_fail(text, GM_EDEVICELOST, "copy streams", error);
 }
