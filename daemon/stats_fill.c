@@ -118,6 +118,8 @@ static void gm_fill_scheduler(const struct gm_device *v, const struct gm_device_
     s->parks = past->parks + gm_load_relaxed_u64(&c->parks);
     s->pauses = past->pauses + gm_load_relaxed_u64(&c->pauses);
     s->wakes = past->wakes + gm_load_relaxed_u64(&c->wakes);
+    s->engine_copies = past->engine_copies + gm_load_relaxed_u64(&c->engine_copies);
+    s->engine_full = past->engine_full + gm_load_relaxed_u64(&c->engine_full);
 }
 
 static const struct gm_device_counters *gm_counters_of(const struct gm_device *v)
@@ -140,7 +142,7 @@ void gm_fill_device(struct gm_daemon *d, struct gm_device *v, uint64_t now, stru
     s->lanes = v->clients, s->lanes_abused = v->abused;
     s->queue_high = (double)v->depth_high;
     s->oldest_ms = (double)gm_oldest_ms(d, v, now);
-    s->workspace_bytes = (double)v->hello.workspace_bytes;
+    s->workspace_bytes = (double)v->hello.workspace_bytes, s->engine_bytes = (double)v->hello.engine_bytes;
     gm_fill_jobs(v, s);
     gm_fill_scheduler(v, gm_counters_of(v), s);
     s->busy = v->region != NULL ? gm_busy_ratio(v, now) : 0;

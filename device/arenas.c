@@ -125,7 +125,7 @@ int gm_server_arena_add(struct gm_server *server, const struct gm_control *m, in
     int status = arena_memory(server, map, m, fd, text);
     if (status != GM_OK)
         return status;
-    const uint32_t host = map->host && server->backend->unmap_needs_stop ? GM_ARENA_HOST : 0u;
+    const uint32_t host = map->host && server->backend->marks_host(server->device) ? GM_ARENA_HOST : 0u;
     status = gm_admin_arena_set(&server->admin, arena, map->address, arena->flags | host);
     if (status != GM_OK)
         snprintf(text, GM_ERROR_TEXT_MAX, "the scheduler did not take the arena");

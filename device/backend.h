@@ -28,9 +28,14 @@ struct gm_device_config {
     int bells_fd;             /* bells.h: rung when a lane says asleep; gm_bells_add goes on while the device is open */
     int wake_fd;              /* eventfd: to the daemon when it sleeps on lane 0 */
     bool plain;               /* CUDA: no bulk copies, as on sm_80 */
+    uint64_t copy_bytes;      /* copies between host and device memory of so many and more are the copy engine's; 0: the
+                               * backend's default; UINT64_MAX: none is */
     /* Small rings and counters near their wrap, for tests; zero: the product's values. */
     uint32_t tickets_log2, entries_log2;
     uint64_t ticket_start, inbox_start;
+    uint32_t copy_start;
+    uint64_t copy_piece; /* CPU: bytes of a piece; 0: GM_COPY_PIECE */
+    int copy_gate_fd;    /* CPU: a socket that gets a byte before each piece, which waits for one; 0: none */
 };
 
 /* Nanoseconds of the main thread: launch call, preparing wake-ups, waiting for every worker. */
@@ -65,6 +70,9 @@ struct gm_backend {
     int (*map)(struct gm_device *device, void *host, uint64_t bytes, uint64_t *address, char *text);
     int (*unmap)(struct gm_device *device, void *host, uint64_t bytes, char *text);
     bool unmap_needs_stop;
+    /* Whether arenas of host memory are to be marked for the dispatcher (GM_ARENA_HOST): it is another memory than the
+     * device's, or is to be taken for it. */
+    bool (*marks_host)(const struct gm_device *device);
     /* Everybody waits while that much is unmapped: larger memory is mapped and unmapped in such pieces, one after
      * another, which must come to lie side by side. 0: whatever the size. */
     uint64_t piece_bytes;

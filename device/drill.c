@@ -9,6 +9,7 @@
  *   abort-in-job=N            a worker writes to address 8 in the first job at position N or later of any lane
  *   trap-in-job=N             a worker executes a trap there
  *   slow-park=N               the dispatcher of the CPU takes N microseconds between its last look and its sleep
+ *   hold-copies=N             the copy engine of the CPU stops for ever when it has copied N pieces
  *
  * and may go on with ",once=PATH": only the process that can create the file PATH has the drill, so that the one that
  * is started after it serves in peace. Jobs of the self-test are not counted.
@@ -45,6 +46,7 @@ static const struct {
     {"abort-in-job=", GM_DRILL_ABORT_IN_JOB, 0},
     {"trap-in-job=", GM_DRILL_TRAP_IN_JOB, 0},
     {"slow-park=", GM_DRILL_SLOW_PARK, 0},
+    {"hold-copies=", GM_DRILL_HOLD_COPIES, 0},
 };
 
 static bool armed(const char *text)
@@ -102,4 +104,12 @@ void gm_drill_park(void)
 {
     if (gm_drill.kind == GM_DRILL_SLOW_PARK)
         usleep((useconds_t)gm_drill.at);
+}
+
+void gm_drill_copy(void)
+{
+    static uint64_t pieces; /* of the one thread that copies */
+    while (gm_drill.kind == GM_DRILL_HOLD_COPIES && pieces >= gm_drill.at)
+        pause();
+    pieces++;
 }

@@ -15,7 +15,8 @@ enum gm_drill_kind {
     GM_DRILL_STALL_DISPATCHER_AFTER,
     GM_DRILL_ABORT_IN_JOB,
     GM_DRILL_TRAP_IN_JOB,
-    GM_DRILL_SLOW_PARK
+    GM_DRILL_SLOW_PARK,
+    GM_DRILL_HOLD_COPIES
 };
 
 struct gm_drill {
@@ -41,6 +42,8 @@ void gm_drill_counts(uint64_t started, uint64_t completed);
 void gm_drill_job(uint32_t lane, uint64_t position);
 /* The dispatcher of the CPU has looked for the last time and is about to sleep. */
 void gm_drill_park(void);
+/* The copy engine of the CPU is about to copy a piece. */
+void gm_drill_copy(void);
 
 #ifdef __cplusplus
 }
@@ -51,6 +54,7 @@ static inline void gm_drill_pause(void) {}
 static inline void gm_drill_counts(uint64_t started, uint64_t completed) { (void)started, (void)completed; }
 static inline void gm_drill_job(uint32_t lane, uint64_t position) { (void)lane, (void)position; }
 static inline void gm_drill_park(void) {}
+static inline void gm_drill_copy(void) {}
 #endif
 
 #endif

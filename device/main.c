@@ -67,6 +67,19 @@ static int parse(int argc, char **argv, struct gm_device_config *config)
     return optind == argc ? GM_OK : GM_EINVAL;
 }
 
+/* For measurements and tests, and gridmilld hands its environment on: from which size on copies between host and device
+ * memory go to the copy engine. 0: none does. */
+static int engine_bytes(struct gm_device_config *config)
+{
+    const char *text = getenv("GRIDMILL_ENGINE_BYTES");
+    if (!text)
+        return GM_OK;
+    const int status = parse_u64(text, &config->copy_bytes);
+    if (config->copy_bytes == 0)
+        config->copy_bytes = UINT64_MAX;
+    return status;
+}
+
 /* The backend, its kernel, lane 0 and a proof that it answers. */
 static int bring_up(struct gm_device_config *config, struct gm_control_hello *hello, char *text)
 {
@@ -135,6 +148,11 @@ int main(int argc, char **argv)
     signal(SIGINT, SIG_IGN);
     signal(SIGPIPE, SIG_IGN);
     gm_drill_init();
+    status = engine_bytes(&config);
+    if (status != GM_OK) {
+        gm_server_send_failed(GM_DEVICE_FD_CONTROL, status, "GRIDMILL_ENGINE_BYTES is no number of bytes");
+        return 1;
+    }
     struct gm_control_hello hello = {.control_version = GM_CONTROL_VERSION, .pid = (uint32_t)getpid()};
     snprintf(hello.source_id, sizeof hello.source_id, "%s", GM_SOURCE_ID);
     server.backend = &GM_BACKEND;

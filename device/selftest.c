@@ -107,7 +107,7 @@ int gm_selftest(struct gm_admin *admin, char *text)
     const struct gm_control_arena arena = {.handle = gm_handle(GM_ARENAS_MAX - 1u, 1), .session = GM_SELFTEST_SESSION,
                                            .bytes = data_bytes};
     status = gm_admin_arena_set(admin, &arena, address + lane_bytes + 4096u,
-                                admin->backend->unmap_needs_stop ? GM_ARENA_HOST : 0u);
+                                admin->backend->marks_host(admin->device) ? GM_ARENA_HOST : 0u);
     if (status == GM_OK)
         status = run_jobs(admin, &t, arena.handle, text);
     /* The entry of the last job comes back a moment after its answer; until then the lane is busy. */

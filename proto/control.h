@@ -54,6 +54,7 @@ struct gm_control_hello {
     uint64_t memory_bytes, workspace_bytes;
     char name[64], uuid[48], detail[64]; /* detail: architecture, driver, path (bulk or plain) */
     uint32_t pid, flags;
+    uint64_t engine_bytes; /* copies of so many and more go to the copy engine; 0: none */
 };
 
 struct gm_control_arena {
@@ -118,6 +119,8 @@ struct gm_device_counters {
     uint64_t lanes_abused;   /* closed because GM_LANE_ABUSE_MAX descriptors in a row were refused */
     uint64_t lane_submitted; /* descriptors taken */
     uint64_t lane_done, lane_failed, lane_rejected, lane_cancelled;
+    uint64_t engine_copies; /* jobs given to the copy engine */
+    uint64_t engine_full;   /* large enough for it, and done by workers because it had GM_COPIES_MAX */
     uint64_t op_done[GM_OP_COUNT], op_failed[GM_OP_COUNT]; /* failed: also cancelled ones */
 };
 

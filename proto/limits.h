@@ -19,7 +19,7 @@
  * must carry the same control version and the same source id, because they are installed together. */
 #define GM_WIRE_VERSION_MIN 1u
 #define GM_WIRE_VERSION_MAX 1u
-#define GM_CONTROL_VERSION  2u
+#define GM_CONTROL_VERSION  3u
 #define GM_LANE_VERSION     1u
 
 /* Devices of one daemon. */
@@ -47,6 +47,8 @@
 #define GM_ENTRY_SCRATCH 4096u /* bytes of workspace that every entry owns, so that small jobs reserve nothing */
 #define GM_WORKSPACE_PIECES 512u /* pieces the workspace pool can be cut into */
 #define GM_WORKSPACE_ALIGN  4096u
+#define GM_COPIES_MAX  32u  /* jobs that a device's copy engine has at one time */
+#define GM_COPY_PIECE  (16u << 20) /* bytes it is asked for at once; between two pieces a job can be cancelled */
 
 /* Arenas and buffers. */
 #define GM_ARENAS_MAX      1024u
@@ -119,6 +121,7 @@ static_assert(GM_SHARES_MAX * 2 <= GM_TICKETS, "the widest phase and every worke
 static_assert(GM_ENTRIES_MAX + GM_SHARES_MAX <= GM_TICKETS, "entries full of narrow jobs leave credit for a wide one");
 static_assert(GM_ENTRIES_MAX <= 4096 && GM_SHARES_MAX <= 4096, "a ticket slot has 12 bits for each");
 static_assert(GM_CPU_WORKERS_MAX <= GM_SHARES_MAX, "every worker can have a share");
+static_assert(GM_COPIES_MAX <= 32, "a bit each");
 static_assert(GM_POLL_MAX <= 32, "one descriptor slot per SIMT lane");
 static_assert(GM_HIST_EDGES_MAX <= GM_HIST_BINS_MAX, "edges are bins");
 static_assert(GM_STAGING_BYTES >= 4u * GM_INLINE_BYTES_MAX, "several jobs with most inline data are staged at once");

@@ -125,6 +125,7 @@ GM_DEV bool gm_admin_abort(const struct gm_core *core, const struct gm_disp *d, 
                 gm_publish_abort(core, d, i, at);
             else
                 gm_store_relaxed_u32(&entry->abort, 1);
+            gm_copy_abort(core, d, i);
         }
     }
     return gm_ballot(found) != 0;

@@ -88,7 +88,7 @@ GM_DEV void gm_back_turn(const struct gm_core *core, struct gm_disp *d)
 /* Jobs that have ended give back what they held: one of this SIMT lane's, or GM_LANE_NONE. Whole warp. */
 GM_DEV void gm_back_give(const struct gm_core *core, struct gm_disp *d, uint32_t index, uint32_t slot)
 {
-    const struct gm_note none = {GM_LANE_NONE, 0, 0, {0}};
+    const struct gm_note none = {GM_LANE_NONE, 0, 0, 0, 0};
     const bool mine = index != GM_LANE_NONE;
     const struct gm_note note = mine ? d->note[index] : none;
     const uint32_t credits = gm_shfl_u32(gm_scan_exclusive(note.widest) + note.widest, GM_WARP - 1u);

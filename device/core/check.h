@@ -35,7 +35,7 @@ GM_DEV int32_t gm_check_buffer(const struct gm_disp *d, bool lane0, uint32_t ses
         return GM_EBOUNDS;
     job->address[at] = row->address + offset;
     if (row->flags & GM_ARENA_HOST)
-        job->marks |= written ? GM_MARK_HOST | GM_MARK_HOST_OUT : GM_MARK_HOST;
+        job->marks |= GM_MARK_HOST | (written ? GM_MARK_HOST_OUT : GM_MARK_HOST_IN);
     if (written)
         job->marks |= GM_MARK_OUT;
     return GM_OK;

@@ -17,7 +17,8 @@ enum gm_mark {
     GM_MARK_OUT = 4,      /* there is an output buffer */
     GM_MARK_POOL = 8,     /* workspace comes from the pool and goes back to it */
     GM_MARK_FINISH = 16,  /* the op has something to do when a phase's shares are done */
-    GM_MARK_MORE = 32     /* there are arguments beyond those in the job: in its entry */
+    GM_MARK_MORE = 32,    /* there are arguments beyond those in the job: in its entry */
+    GM_MARK_HOST_IN = 64  /* an input lies in host memory */
 };
 
 /* A job as a worker sees it: one line, loaded by one warp in one access and used from a private copy. The fields from
@@ -115,7 +116,8 @@ struct __attribute__((aligned(8))) gm_note {
     uint16_t lane;   /* and flags; GM_LANE_NONE: free */
     uint16_t widest; /* ring credit that the job gives back */
     uint8_t generation; /* of the entry's current job; a ticket carries it */
-    uint8_t pad[3];
+    uint8_t pad;
+    uint16_t copy;      /* its place among the copies, and one more; 0: it has none */
 };
 static_assert(sizeof(struct gm_note) == 8, "one load");
 
@@ -152,7 +154,9 @@ struct gm_core {
     const struct gm_desc_slot *admin_sq;
     struct gm_granule *admin_cq;
     struct gm_disp *saved;     /* the dispatcher's state between launches */
+    struct gm_copies *copies;  /* host memory; NULL where copy_bytes says never */
     uint64_t workspace_bytes;
+    uint64_t copy_bytes;       /* from so many on a copy between host and device memory is the copy engine's */
     uint64_t idle_ns;          /* park after this long without work; UINT64_MAX: never */
     uint32_t tickets_log2, entries_count, entries_log2, workers, host_shares;
     uint32_t park_in_flight;   /* CPU: park while jobs run, because a push into the inbox wakes the dispatcher */
@@ -176,7 +180,9 @@ struct gm_crew {
     uint32_t held;       /* scout: the hold that it keeps */
     uint32_t leave;      /* front: the others are to leave */
     uint32_t apart;      /* the parts run at the same time */
-    uint32_t pad[3];
+    uint32_t copies_put;  /* front: a bit for each place of gm_copies, turned over when a copy is put there */
+    uint32_t copies_done; /* scout: the same when it was answered; where the two agree the place is free */
+    uint32_t pad;
     uint32_t message[GM_ENTRIES_MAX]; /* from the back to the front: inbox words of phases that are done */
     uint16_t back[GM_ENTRIES_MAX];    /* entries of jobs that were answered */
 };
@@ -198,6 +204,7 @@ struct __attribute__((aligned(128))) gm_disp {
     uint32_t hot, round;              /* lane + 1 served last; lane that last had its turn among those that are ready */
     uint32_t sweep, sweeps;           /* scout: first lane of the next look at all lanes; looks so far */
     uint32_t admin_told;              /* scout: low word of the admin position behind the last that it reported */
+    uint32_t copies_told;             /* scout: of copies_put, what the device process was woken for */
     uint32_t collected, messages_taken; /* front: of what the back put into its rings */
     uint32_t expects;                 /* something is known to be at the head of the lane that is looked at */
     uint32_t refused_status;          /* of the last descriptor that was refused */
@@ -209,7 +216,8 @@ struct __attribute__((aligned(128))) gm_disp {
     uint32_t stopping, asleep;              /* stopping: a STOP descriptor was read and its tickets are not out yet */
     uint32_t pieces, pieces_out;
     uint32_t lane_top, cancels; /* lane_top: one more than the highest open lane */
-    uint32_t wake; /* set by a turn: some bit of wake_lanes is; the backend clears both when it has woken them */
+    uint32_t wake; /* set by a turn: some bit of wake_lanes is, or copies_told has changed; the backend clears this and
+                    * the bits when it has woken them */
     uint32_t wake_lanes[GM_LANE_WORDS];
     uint32_t ready[GM_LANE_WORDS]; /* lanes whose next descriptor has begun to come, and that were not served since */
     uint32_t ready_words;          /* which of these words are not zero */
@@ -218,6 +226,8 @@ struct __attribute__((aligned(128))) gm_disp {
     uint32_t entry_ticket[GM_ENTRIES_MAX]; /* of a job in its slot: the low word of its ticket's position */
     struct gm_piece piece[GM_WORKSPACE_PIECES];
     struct gm_cancel cancel[GM_CANCELS_MAX];
+    uint32_t copy_turn[GM_COPIES_MAX];  /* front: how often the place was used; what its words carry as their lap */
+    uint16_t copy_entry[GM_COPIES_MAX]; /* front: whose it is */
     struct gm_crew crew;
     struct gm_lane_row lane[GM_LANE_TABLE];
     struct gm_arena_row arena[GM_ARENAS_MAX];

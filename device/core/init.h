@@ -16,6 +16,8 @@ struct gm_core_shape {
     uint64_t ticket_start, inbox_start; /* multiples of the ring sizes whose lap is not 0 */
     uint64_t idle_ns, workspace_bytes;
     uint32_t park_in_flight;
+    uint32_t copy_start; /* turns of the places of copies so far */
+    uint64_t copy_bytes; /* 0: no copy is the engine's */
 };
 
 #define GM_TICKETS_LOG2 13u
@@ -58,6 +60,7 @@ static inline int gm_core_init(struct gm_core *core, struct gm_counters *counter
     core->idle_ns = shape->idle_ns;
     core->workspace_bytes = shape->workspace_bytes / GM_WORKSPACE_ALIGN * GM_WORKSPACE_ALIGN; /* the pool's units */
     core->park_in_flight = shape->park_in_flight;
+    core->copy_bytes = shape->copy_bytes != 0 ? shape->copy_bytes : UINT64_MAX;
     d->published = d->crew.ack_floor = shape->ticket_start;
     d->inbox_head = shape->inbox_start;
     d->credit = tickets - shape->workers;
@@ -66,6 +69,8 @@ static inline int gm_core_init(struct gm_core *core, struct gm_counters *counter
         d->free_entry[i] = (uint16_t)(entries - 1u - i);
     for (uint32_t i = 0; i < GM_ENTRIES_MAX; i++)
         d->note[i].lane = GM_LANE_NONE;
+    for (uint32_t i = 0; i < GM_COPIES_MAX; i++)
+        d->copy_turn[i] = shape->copy_start;
     for (uint32_t op = 0; op < GM_OP_COUNT; op++)
         d->op_row[op] = gm_op_row(op);
     gm_workspace_init(d, shape->workspace_bytes);

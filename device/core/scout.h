@@ -2,13 +2,13 @@
  *
  * The scout: looks at everything in host memory that is not the lane which the front serves. Each turn it asks the
  * admin lane for its next descriptor, and some of the other lanes whether something has begun to come there and whether
- * their client sleeps. It starts nothing: it marks lanes as ready, hands the admin descriptor on, and notes whom to
- * wake. Whole warp; GM_SWEEP_LANES lanes a turn.
+ * their client sleeps. It starts nothing: it marks lanes as ready, hands the admin descriptor on, notes whom to wake,
+ * and answers copies of the copy engine that are over (copies.h). Whole warp; GM_SWEEP_LANES lanes a turn.
  */
 #ifndef GM_CORE_SCOUT_H
 #define GM_CORE_SCOUT_H
 
-#include "poll.h"
+#include "copies.h"
 
 /* The loads of a turn, one for each SIMT lane of a GPU: the admin descriptor, then the first granule at the head of
  * each lane of the sweep, then their wait granules. */
@@ -136,6 +136,7 @@ GM_DEV void gm_scout_turn(const struct gm_core *core, struct gm_disp *d)
         d->sweeps++;
     }
     gm_syncwarp();
+    gm_copies_turn(d);
 }
 
 /* ---- The front has lanes opened or closed: the scout looks nowhere meanwhile ---- */

@@ -53,7 +53,7 @@ GM_DEV uint32_t gm_start_take(const struct gm_core *core, struct gm_disp *d, str
     }
     if (gm_slot_fits(job))
         lane |= GM_LANE_INLINE;
-    const struct gm_note note = {(uint16_t)lane, (uint16_t)widest, (uint8_t)generation, {0}};
+    const struct gm_note note = {(uint16_t)lane, (uint16_t)widest, (uint8_t)generation, 0, 0};
     d->note[index] = note;
     return generation;
 }
@@ -314,6 +314,12 @@ GM_DEV_CALL uint64_t gm_start_chunk(struct gm_disp *d, uint32_t lane_index, uint
         gm_start_held(d, lane_index, false);
     }
     const bool mine = gm_lane_id() < taken, start = mine && v.want != 0;
+    const bool large = start && gm_copy_large(core, &job);
+    const uint32_t larges = gm_ballot(large);
+    const bool engine = larges != 0 && gm_copies_room(d, large);
+    const uint32_t engines = larges != 0 ? gm_ballot(engine) : 0;
+    if (engine)
+        v.want = 0; /* no ticket, no credit */
     const bool refuse = mine && v.answered && v.status != GM_OK;
     const uint32_t rank = gm_scan_exclusive(start ? 1u : 0u), credit = gm_scan_exclusive(start ? v.want : 0u);
     uint32_t index = 0, generation = 0;
@@ -338,8 +344,10 @@ GM_DEV_CALL uint64_t gm_start_chunk(struct gm_disp *d, uint32_t lane_index, uint
     const uint32_t used = gm_shfl_u32(credit + (start ? v.want : 0u), GM_WARP - 1u);
     uint32_t tickets = 0;
     if (starts != 0)
-        tickets = gm_start_publish(core, d, start ? job.shares : 0u, index, generation, in_slot ? &job : NULL,
-                                   start && (job.marks & GM_MARK_HOST));
+        tickets = gm_start_publish(core, d, start && !engine ? job.shares : 0u, index, generation,
+                                   in_slot ? &job : NULL, start && (job.marks & GM_MARK_HOST));
+    if (engines != 0)
+        gm_copies_put(d, engine, index, k);
     /* Nothing of a job without host memory outlives this process but its completion, so its mark need not come before
      * its tickets; the fence would wait for it. */
     if (start && !(job.marks & GM_MARK_HOST))
@@ -349,6 +357,7 @@ GM_DEV_CALL uint64_t gm_start_chunk(struct gm_disp *d, uint32_t lane_index, uint
         d->free_entries -= started;
         d->credit -= used;
         d->refused_cancelled += cancelled;
+        d->counters.engine_full += gm_count_ones(larges & ~engines);
     }
     gm_syncwarp();
     return gm_tally(taken, started, refused, tickets);
@@ -363,7 +372,7 @@ GM_DEV_CALL uint64_t gm_start_single(struct gm_disp *d, uint32_t lane_index)
     struct gm_lane_row *lane = &d->lane[lane_index];
     const bool first = gm_lane_id() == 0;
     struct gm_job job;
-    const struct gm_verdict v = gm_start_judge(core, d, lane_index, 0, 1, &job);
+    struct gm_verdict v = gm_start_judge(core, d, lane_index, 0, 1, &job);
     uint64_t pool_offset = 0;
     if (v.want == 0) {
         if (first && v.answered) {
@@ -373,6 +382,10 @@ GM_DEV_CALL uint64_t gm_start_single(struct gm_disp *d, uint32_t lane_index)
         }
         return gm_tally(1, 0, v.answered ? 1u : 0u, 0);
     }
+    const bool large = gm_copy_large(core, &job);
+    const bool engine = large && (gm_ballot(gm_copies_room(d, first)) & 1u) != 0;
+    if (engine)
+        v.want = 0; /* no ticket, no credit */
     const bool behind = v.pool && gm_pool_waits(d, lane_index);
     if (behind || v.want > d->credit || d->free_entries == 0 || !gm_room(core, d, v.want)) {
         gm_start_held(d, lane_index, false);
@@ -403,18 +416,24 @@ GM_DEV_CALL uint64_t gm_start_single(struct gm_disp *d, uint32_t lane_index)
             (void)gm_start_take(core, d, &job, index, pool_offset, v.want);
             gm_start_entry(d, gm_entry_at(core, index), lane, &job, generation, 0);
         }
-        gm_start_fence((job.marks & GM_MARK_HOST) != 0);
-        gm_publish(core, base, generation, index, job.shares);
+        if (engine) {
+            gm_copies_put(d, first, index, 0);
+        } else {
+            gm_start_fence((job.marks & GM_MARK_HOST) != 0);
+            gm_publish(core, base, generation, index, job.shares);
+        }
         gm_syncwarp();
     }
+    const uint32_t tickets = engine ? 0 : job.shares;
     if (first) {
-        gm_store_relaxed_block_u64(&d->published, base + job.shares);
+        gm_store_relaxed_block_u64(&d->published, base + tickets);
         d->free_entries--;
         d->credit -= v.want;
+        d->counters.engine_full += large && !engine;
         if (!(job.marks & GM_MARK_HOST)) /* as in gm_start_chunk */
             gm_journal_started(lane, job.position);
     }
-    return gm_tally(1, 1, 0, job.shares);
+    return gm_tally(1, 1, 0, tickets);
 }
 
 /* What gm_start_quick is to start: count descriptors at a position of a lane, of which each SIMT lane has the words of
@@ -450,7 +469,7 @@ GM_DEV bool gm_start_quick(const struct gm_core *core, struct gm_disp *d, const 
     const uint64_t base = d->published, taken = lane->taken, now = gm_now_ns();
     const uint32_t index = d->free_entry[entries - 1u - (mine ? rank : 0u)];
     const uint32_t generation = (d->note[index].generation + 1u) & 0xffu;
-    const struct gm_note note = {(uint16_t)(job.lane | GM_LANE_INLINE), 1, (uint8_t)generation, {0}};
+    const struct gm_note note = {(uint16_t)(job.lane | GM_LANE_INLINE), 1, (uint8_t)generation, 0, 0};
     const uint32_t ticket = gm_ticket_make(generation, index, GM_SHARE_INLINE);
     job.entry = (uint16_t)index;
     job.start_ns = now;

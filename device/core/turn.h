@@ -138,6 +138,7 @@ GM_DEV bool gm_park(const struct gm_core *core, struct gm_disp *d)
     const uint64_t head = gm_load_relaxed_block_u64(&d->inbox_head);
     const uint64_t message = gm_inbox_load(core, head);
     found = found || gm_inbox_valid(core, head, message) || gm_load_relaxed_block_u32(&d->crew.attention) != 0;
+    found = found || gm_copies_wait(core, d);
     if (gm_ballot(found) != 0) {
         gm_park_flag(core, d, 0);
         return false;

@@ -65,6 +65,8 @@ static uint64_t scratch_bytes(const struct gm_core *c) { return (uint64_t)c->ent
 static void cpu_close(struct gm_device *device)
 {
     const struct gm_core *core = &device->core;
+    gm_cpu_copies_close(device);
+    release(core->copies, sizeof *core->copies);
     release(core->slots, slots_bytes(core));
     release(core->acks, words_bytes(core));
     release(device->waiting, words_bytes(core));
@@ -95,6 +97,8 @@ static int make_core(struct gm_device *device, const struct gm_device_config *co
         .idle_ns = device->spin_ns,
         .workspace_bytes = config->workspace_bytes ? config->workspace_bytes : memory_bytes() / 4u,
         .park_in_flight = 1,
+        .copy_start = config->copy_start,
+        .copy_bytes = config->copy_bytes, /* workers copy as fast: none by itself */
     };
     struct gm_core *core = &device->core;
     struct gm_counters *counters = reserve(sizeof *counters);
@@ -131,6 +135,15 @@ static int make_core(struct gm_device *device, const struct gm_device_config *co
     return GM_OK;
 }
 
+static int make_copies(struct gm_device *device, const struct gm_device_config *config, char *text)
+{
+    device->core.copies = reserve(sizeof *device->core.copies);
+    if (!device->core.copies)
+        return fail(text, GM_ENOMEM, "copies", errno);
+    const int error = gm_cpu_copies_open(device, config);
+    return error == 0 ? GM_OK : fail(text, GM_ESYSTEM, "the thread that copies", error);
+}
+
 static void describe(struct gm_control_hello *hello, const struct gm_device *device)
 {
     FILE *f = fopen("/proc/cpuinfo", "re");
@@ -152,6 +165,7 @@ static void describe(struct gm_control_hello *hello, const struct gm_device *dev
     hello->flags |= GM_HELLO_SKIP;
     hello->memory_bytes = memory_bytes();
     hello->workspace_bytes = device->core.workspace_bytes;
+    hello->engine_bytes = device->core.copies ? device->core.copy_bytes : 0;
     snprintf(hello->detail, sizeof hello->detail, "threads");
 }
 
@@ -177,6 +191,8 @@ static int cpu_open(const struct gm_device_config *config, struct gm_device **ou
                      : fail(text, GM_ESYSTEM, "doorbells", errno);
     if (status == GM_OK)
         status = device->workers ? make_core(device, config, workers, text) : fail(text, GM_ENOMEM, "workers", errno);
+    if (status == GM_OK && device->core.copy_bytes != UINT64_MAX)
+        status = make_copies(device, config, text);
     if (status != GM_OK) {
         cpu_close(device);
         return status;
@@ -243,6 +259,8 @@ static void cpu_lane_wake(struct gm_device *device, uint32_t lane, int fd) { gm_
 
 static int cpu_check(struct gm_device *device, char *text) { return (void)device, (void)text, GM_OK; }
 
+static bool cpu_marks_host(const struct gm_device *device) { return device->core.copies != NULL; }
+
 static int cpu_map(struct gm_device *device, void *host, uint64_t bytes, uint64_t *address, char *text)
 {
     (void)device, (void)bytes, (void)text;
@@ -290,6 +308,7 @@ const struct gm_backend gm_backend_cpu = {
     .map = cpu_map,
     .unmap = cpu_unmap,
     .unmap_needs_stop = false,
+    .marks_host = cpu_marks_host,
     .alloc = cpu_alloc,
     .free = cpu_free,
     .event_fd = cpu_event_fd,

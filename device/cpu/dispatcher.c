@@ -44,9 +44,11 @@ static void wake_workers(struct gm_device *device, uint64_t from, uint64_t to)
     }
 }
 
+/* And the copy engine, of which the turn does not say whether it is meant. */
 static void wake_clients(struct gm_device *device, struct gm_disp *d)
 {
     gm_wakes_ring(&device->wakes, d->wake_lanes);
+    gm_cpu_copies_tell(device);
     memset(d->wake_lanes, 0, sizeof d->wake_lanes);
     d->wake = 0;
 }

@@ -205,10 +205,13 @@ int gm_gpu_driver(struct gm_device *device, char *text)
     CUmoduleLoadingMode mode;
     if (cudaGetDriverEntryPointByVersion("cuStreamWaitValue32", (void **)&device->driver.wait_value, 12000,
                                          cudaEnableDefault, &found) != cudaSuccess ||
+        cudaGetDriverEntryPointByVersion("cuStreamWriteValue32", (void **)&device->driver.write_value, 12000,
+                                         cudaEnableDefault, &found) != cudaSuccess ||
         cudaGetDriverEntryPointByVersion("cuModuleGetLoadingMode", (void **)&device->driver.loading_mode, 12000,
                                          cudaEnableDefault, &found) != cudaSuccess ||
-        !device->driver.wait_value || !device->driver.loading_mode) {
-        snprintf(text, GM_ERROR_TEXT_MAX, "the driver lacks cuStreamWaitValue32 or cuModuleGetLoadingMode");
+        !device->driver.wait_value || !device->driver.write_value || !device->driver.loading_mode) {
+        snprintf(text, GM_ERROR_TEXT_MAX,
+                 "the driver lacks cuStreamWaitValue32, cuStreamWriteValue32 or cuModuleGetLoadingMode");
         return GM_ENODEVICE;
     }
     /* The first launch of a lazily loaded kernel would hang beside the resident one. */
@@ -229,6 +232,7 @@ void gm_gpu_describe(const struct gm_device *device, struct gm_control_hello *he
     hello->flags |= GM_HELLO_SKIP;
     hello->memory_bytes = device->properties.totalGlobalMem;
     hello->workspace_bytes = device->core.workspace_bytes;
+    hello->engine_bytes = device->core.copies ? device->core.copy_bytes : 0;
     snprintf(hello->name, sizeof hello->name, "%.63s", device->properties.name);
     uuid_text(&device->properties.uuid, hello->uuid, sizeof hello->uuid);
     snprintf(hello->detail, sizeof hello->detail, "sm_%d%d, driver for CUDA %d.%d, %s reads", device->properties.major,

@@ -10,13 +10,24 @@
 #include <cuda_runtime_api.h>
 
 #include "backend.h"
+#include "copier.h"
 #include "cuda/kernel.h"
 #include "wakes.h"
 
 /* Driver calls that the runtime does not wrap, found through it, so that nothing links libcuda. */
 struct gm_driver {
     CUresult (*wait_value)(CUstream, CUdeviceptr, cuuint32_t, unsigned int);
+    CUresult (*write_value)(CUstream, CUdeviceptr, cuuint32_t, unsigned int);
     CUresult (*loading_mode)(CUmoduleLoadingMode *);
+};
+
+/* One direction of the copy engine. */
+struct gm_copy_way {
+    cudaStream_t pieces, notices;
+    cudaEvent_t event;
+    cudaError_t error;    /* of what should have told of pieces */
+    uint32_t begun, done; /* pieces; done: the host function's, a few at a time */
+    int notice_fd;
 };
 
 struct gm_device {
@@ -38,6 +49,9 @@ struct gm_device {
     uint32_t wake_next; /* or, while no stream waits, what the next one is to wait for */
     uint32_t wake_seen; /* the word when sleepers were last told; stored by the host function before it notifies */
     uint32_t wake_told[GM_LANE_TABLE]; /* wake_lanes at that time; the host function's while a stream waits */
+    struct gm_copier copier;
+    struct gm_copy_way copy_way[GM_COPY_DIRECTIONS];
+    bool copies_rest; /* nothing is begun before the next launch */
     struct gm_start_parts parts;
     struct gm_wakes wakes;
     int bells_fd;
@@ -59,6 +73,15 @@ int gm_gpu_map(struct gm_device *device, void *host, uint64_t bytes, uint64_t *a
 int gm_gpu_unmap(struct gm_device *device, void *host, uint64_t bytes, char *text);
 int gm_gpu_alloc(struct gm_device *device, uint64_t bytes, uint64_t *address, char *text);
 void gm_gpu_free(struct gm_device *device, uint64_t address);
+
+/* copies.c: the copy engine, when the core says that it has something to do. */
+int gm_copy_open(struct gm_device *device, char *text);
+/* Goes on with all copies as far as is allowed at one time. Blocks for nothing. */
+int gm_copy_look(struct gm_device *device, char *text);
+/* Waits until nothing that was begun is under way, which is some pieces, and begins no more before the next launch. */
+int gm_copy_quiet(struct gm_device *device, char *text);
+/* When no stream is to be waited for any more; also after an open that failed half-way. */
+void gm_copy_close(struct gm_device *device);
 
 /* wake.c: sleepers are woken with nobody polling. */
 /* Before a launch: what the dispatcher counts from and what is waited for agree. */

@@ -104,7 +104,7 @@ static void destroy_streams(const struct gm_device *device)
 static void gpu_close(struct gm_device *device)
 {
     char text[GM_ERROR_TEXT_MAX];
-    if (gpu_running(device) || gm_wake_drain(device, text) != GM_OK)
+    if (gpu_running(device) || gm_wake_drain(device, text) != GM_OK || gm_copy_quiet(device, text) != GM_OK)
         return;
     destroy_streams(device);
     gm_gpu_release(device);
@@ -138,6 +138,8 @@ static int gpu_open(const struct gm_device_config *config, struct gm_device **ou
     }
     if (status == GM_OK)
         status = make_streams(device, config, text);
+    if (status == GM_OK && device->core.copy_bytes != UINT64_MAX)
+        status = gm_copy_open(device, text);
     if (status != GM_OK) {
         gpu_close(device);
         return status;
@@ -196,6 +198,7 @@ static int launch(struct gm_device *device, char *text)
     if (error != cudaSuccess)
         return gm_gpu_fail(text, GM_ESYSTEM, "cooperative launch", error);
     device->resident = true;
+    device->copies_rest = false;
     return GM_OK;
 }
 
@@ -255,12 +258,13 @@ static int gpu_kick(struct gm_device *device, char *text)
 
 static void gpu_lane_wake(struct gm_device *device, uint32_t lane, int fd) { gm_wakes_set(&device->wakes, lane, fd); }
 
-/* Beside a parked device nothing is to wait in a stream: the driver may look after what does. */
+/* Beside a parked device nothing is to wait in a stream: the driver may look after what does. Whoever runs may have put
+ * a copy at any time, also when no stream waited for the wake. */
 static int gpu_check(struct gm_device *device, char *text)
 {
     const cudaError_t error = device->resident ? cudaStreamQuery(device->kernel_stream) : cudaSuccess;
     if (error == cudaErrorNotReady)
-        return GM_OK;
+        return gm_copy_look(device, text);
     if (error != cudaSuccess)
         return gm_gpu_fail(text, GM_EDEVICELOST, "resident kernel", error);
     device->resident = false;
@@ -280,9 +284,21 @@ static int gpu_service(struct gm_device *device, char *text)
     int status = GM_OK;
     if (take(device->notice_fd))
         status = gm_wake_service(device, text);
+    if (status == GM_OK)
+        status = gm_copy_look(device, text);
     if (status == GM_OK && gm_bells_wait(device->bells_fd, 0))
         status = gpu_kick(device, text);
     return status;
+}
+
+static bool gpu_marks_host(const struct gm_device *device) { return (void)device, true; }
+
+/* No stream waits for a wake, and no copy is under way: the driver would wait for both while everybody waits for it.
+ * Copies that are not whole go on behind the pause. */
+static int gpu_before_unmap(struct gm_device *device, char *text)
+{
+    const int status = gm_wake_quiet(device, text);
+    return status == GM_OK ? gm_copy_quiet(device, text) : status;
 }
 
 const struct gm_backend gm_backend_cuda = {
@@ -296,10 +312,11 @@ const struct gm_backend gm_backend_cuda = {
     .lane_wake = gpu_lane_wake,
     .check = gpu_check,
     .map = gm_gpu_map,
-    .before_unmap = gm_wake_quiet,
+    .before_unmap = gpu_before_unmap,
     .unmap = gm_gpu_unmap,
     .unmap_needs_stop = true,
-    .piece_bytes = UINT64_C(16) << 20, /* 0.45 ms */
+    .marks_host = gpu_marks_host,
+    .piece_bytes = GM_COPY_PIECE, /* 0.45 ms; no piece of a copy goes over a border of these */
     .alloc = gm_gpu_alloc,
     .free = gm_gpu_free,
     .event_fd = gpu_event_fd,

@@ -196,7 +196,7 @@ void gm_harness_arena_open(struct gm_harness *h, struct gm_harness_arena *arena,
                                          .kind = on_device ? GM_ARENA_DEVICE : GM_ARENA_SHARED,
                                          .session = GM_HARNESS_SESSION,
                                          .bytes = arena->bytes};
-    const uint32_t flags = !on_device && h->backend->unmap_needs_stop ? GM_ARENA_HOST : 0;
+    const uint32_t flags = !on_device && h->backend->marks_host(h->device) ? GM_ARENA_HOST : 0;
     assert_int_equal(gm_admin_arena_set(&h->admin, &set, arena->address, flags), GM_OK);
 }
 

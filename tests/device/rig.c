@@ -44,6 +44,7 @@ void rig_open(struct rig *rig, const struct gm_core_shape *shape)
     core->workspace = (uint8_t *)(uintptr_t)UINT64_C(0x100000000000); /* the rig's workers never touch it */
     core->workers_words = zeroed(64, shape->workers * sizeof *core->workers_words);
     core->device_counters = &rig->counters;
+    core->copies = zeroed(128, sizeof *core->copies);
     core->lane_notes = rig->notes;
     core->admin_header = rig->admin_header = zeroed(4096, sizeof *rig->admin_header);
     core->admin_sq = rig->admin_sq = zeroed(64, GM_ADMIN_SLOTS * sizeof *rig->admin_sq);
@@ -66,6 +67,7 @@ void rig_close(struct rig *rig)
     free(core->entries);
     free(core->scratch);
     free(core->workers_words);
+    free(core->copies);
     free(rig->admin_header);
     free(rig->admin_sq);
     free(core->admin_cq);

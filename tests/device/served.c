@@ -32,7 +32,8 @@
 const char *__tsan_default_suppressions(void);
 const char *__tsan_default_suppressions(void)
 {
-    return "race:/device/ops/\n";
+    return "race:/device/ops/\n"
+           "race:/device/cpu/copies.c\n";
 }
 
 static void *serve(void *arg)
@@ -45,10 +46,15 @@ static void *serve(void *arg)
 void served_open(struct served *s, const struct gm_backend *backend, uint32_t workers)
 {
     const struct gm_device_config config = {.idle_ns = UINT64_C(50000000), .workers = workers};
+    served_open_with(s, backend, &config);
+}
+
+void served_open_with(struct served *s, const struct gm_backend *backend, const struct gm_device_config *config)
+{
     int pair[2];
     memset(s, 0, sizeof *s);
     signal(SIGPIPE, SIG_IGN); /* as in the device process */
-    gm_harness_open(&s->h, &config);
+    gm_harness_open(&s->h, config);
     s->server = calloc(1, sizeof *s->server);
     assert_non_null(s->server);
     assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);

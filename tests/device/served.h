@@ -46,6 +46,8 @@ struct served_arena {
 /* workers 0: the harness's choice. backend NULL: the harness's; else one that differs from it in what happens around
  * the same device. */
 void served_open(struct served *s, const struct gm_backend *backend, uint32_t workers);
+/* With everything else that a device can be told. */
+void served_open_with(struct served *s, const struct gm_backend *backend, const struct gm_device_config *config);
 /* Everything the clients had is dropped before. */
 void served_close(struct served *s);
 

@@ -7,6 +7,9 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -149,12 +152,117 @@ static void arena_under_jobs_in_flight_is_let_go_of_after_them(void **state)
     served_close(&device);
 }
 
+static struct gm_control device_memory(uint32_t handle, uint64_t bytes)
+{
+    struct gm_control add = {.type = GM_CONTROL_ARENA_ADD};
+    add.u.arena = (struct gm_control_arena){.handle = handle, .kind = GM_ARENA_DEVICE, .session = GM_HARNESS_SESSION,
+                                            .bytes = bytes};
+    return add;
+}
+
+static uint32_t drop_later(uint32_t handle)
+{
+    struct gm_control m = {.type = GM_CONTROL_ARENA_DROP};
+    m.u.arena.handle = handle;
+    return served_send(&device, &m, NULL, 0);
+}
+
+static void has_no_reply(uint32_t sequence)
+{
+    assert_int_not_equal(device.reply[sequence % SERVED_REQUESTS].sequence, sequence);
+}
+
+/* The copy engine stands before a piece of a copy: the device pauses as it likes, whatever waits for the end of that
+ * copy, and lets go of the memory of both sides behind it. strict: as a GPU, which unregisters memory in a pause. */
+static void memory_of_a_copy_goes_behind_its_end(bool strict)
+{
+    const uint32_t target = gm_handle(6, 1);
+    struct gm_backend backend = gm_backend_cpu;
+    struct gm_device_config config = {.idle_ns = UINT64_C(50000000), .copy_bytes = 4096, .copy_piece = 4096};
+    struct gm_control pause = {.type = GM_CONTROL_PAUSE}, ping = {.type = GM_CONTROL_PING};
+    struct served_lane lane;
+    struct served_arena from, other;
+    uint32_t words[GM_DESC_WORDS];
+    int gate[2];
+    char byte;
+    if (gm_harness_is_cuda())
+        skip();
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, gate), 0);
+    config.copy_gate_fd = gate[1];
+    backend.unmap_needs_stop = strict;
+    served_open_with(&device, &backend, &config);
+    served_lane_make(&device, &lane, 3, 3, 0);
+    assert_int_equal(served_lane_add(&lane), GM_OK);
+    served_arena_add(&device, &from, gm_handle(5, 1), GM_HARNESS_SESSION, 4u * NUMBERS);
+    served_arena_add(&device, &other, gm_handle(7, 1), GM_HARNESS_SESSION, NUMBERS);
+    struct gm_control add = device_memory(target, 4u * NUMBERS * sizeof(uint32_t));
+    assert_int_equal(served_request(&device, &add, NULL, 0), GM_OK);
+    served_sum_words(words, &from, from.count);
+    words[GM_W_OP] = GM_OP_copy | GM_DTYPE_u32 << 16;
+    words[GM_W_ARENA1] = target;
+    const uint64_t p = served_submit(&lane, words);
+    assert_int_equal(recv(gate[0], &byte, 1, 0), 1); /* a piece stands at the gate */
+    const uint32_t drops[] = {drop_later(from.handle), drop_later(target)};
+    assert_int_equal(served_request(&device, &pause, NULL, 0), GM_OK);
+    assert_int_equal(served_arena_drop(&device, &other), GM_OK); /* of no copy: strict, it takes a pause of its own */
+    assert_int_equal(served_request(&device, &ping, NULL, 0), GM_OK);
+    struct gm_granule completion;
+    assert_false(served_answered(&lane, p, &completion));
+    has_no_reply(drops[0]);
+    has_no_reply(drops[1]);
+    close(gate[0]);
+    assert_int_equal(gm_completion_status(served_wait(&lane, p)), GM_OK);
+    assert_int_equal(served_reply(&device, drops[0]).status, GM_OK);
+    assert_int_equal(served_reply(&device, drops[1]).status, GM_OK);
+    assert_int_equal(served_lane_drop(&lane), GM_OK);
+    served_lane_free(&lane);
+    served_close(&device);
+    close(gate[1]);
+}
+static void cpu_lets_go_of_memory_behind_a_copy(void **state)
+{
+    (void)state;
+    memory_of_a_copy_goes_behind_its_end(false);
+}
+static void pause_does_not_wait_for_a_copy_but_memory_does(void **state)
+{
+    (void)state;
+    memory_of_a_copy_goes_behind_its_end(true);
+}
+
+/* What it had begun is left where it is. */
+static void stop_leaves_a_copy_where_it_is(void **state)
+{
+    (void)state;
+    const struct gm_device_config config = {.idle_ns = UINT64_C(50000000), .copy_bytes = 4096};
+    struct served_lane lane;
+    struct served_arena from;
+    uint32_t words[GM_DESC_WORDS];
+    served_open_with(&device, NULL, &config);
+    served_lane_make(&device, &lane, 3, 3, 0);
+    assert_int_equal(served_lane_add(&lane), GM_OK);
+    served_arena_add(&device, &from, gm_handle(5, 1), GM_HARNESS_SESSION, UINT64_C(1) << 20);
+    struct gm_control add = device_memory(gm_handle(6, 1), from.count * sizeof(uint32_t));
+    assert_int_equal(served_request(&device, &add, NULL, 0), GM_OK);
+    served_sum_words(words, &from, from.count);
+    words[GM_W_OP] = GM_OP_copy | GM_DTYPE_u32 << 16;
+    words[GM_W_ARENA1] = gm_handle(6, 1);
+    for (uint32_t i = 0; i < 8u; i++)
+        (void)served_submit(&lane, words);
+    served_close(&device); /* it may have come to any of them */
+    munmap(from.numbers, from.count * sizeof(uint32_t));
+    served_lane_free(&lane);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(arena_that_is_gone_says_so),
         cmocka_unit_test(arena_under_jobs_in_flight_is_let_go_of_after_them),
         cmocka_unit_test(other_handles_reach_the_same_device_memory),
+        cmocka_unit_test(cpu_lets_go_of_memory_behind_a_copy),
+        cmocka_unit_test(pause_does_not_wait_for_a_copy_but_memory_does),
+        cmocka_unit_test(stop_leaves_a_copy_where_it_is),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -27,6 +27,7 @@ struct process {
     int region_fd, doorbell_fd, wake_fd;
     pid_t pid;
     const char *log_level, *log; /* NULL: its own; ours */
+    const char *engine_bytes;    /* NULL: the backend's default */
 };
 
 static const uint32_t nop[GM_DESC_WORDS] = {GM_OP_nop};
@@ -98,6 +99,8 @@ static void run_program(const struct process *p, int control, const char *drill)
         close(high[i]);
     if (drill)
         setenv("GRIDMILL_DRILL", drill, 1);
+    if (p->engine_bytes)
+        setenv("GRIDMILL_ENGINE_BYTES", p->engine_bytes, 1);
     if (p->log)
         dup2(open(p->log, O_WRONLY | O_CREAT | O_APPEND, 0600), STDERR_FILENO);
     const char *level = p->log_level ? p->log_level : "6";
@@ -108,8 +111,8 @@ static void run_program(const struct process *p, int control, const char *drill)
     _exit(127);
 }
 
-/* Returns when it says ready. */
-static void process_start(struct process *p, const char *drill)
+/* Returns its first message. */
+static struct gm_control process_begin(struct process *p, const char *drill)
 {
     int pair[2];
     struct gm_control m;
@@ -121,6 +124,13 @@ static void process_start(struct process *p, const char *drill)
         run_program(p, pair[1], drill);
     close(pair[1]);
     assert_int_equal(recv(p->s.control, &m, sizeof m, 0), (ssize_t)sizeof m);
+    return m;
+}
+
+/* Returns when it says ready. */
+static void process_start(struct process *p, const char *drill)
+{
+    const struct gm_control m = process_begin(p, drill);
     if (m.type == GM_CONTROL_FAILED && m.status == GM_ENODEVICE)
         skip();
     if (m.type != GM_CONTROL_READY)
@@ -318,6 +328,20 @@ static void it_says_what_matters_as_much_as_it_was_told(void **state)
     assert_false(it_says_why_it_ends("2"));
 }
 
+static void size_for_the_copy_engine_is_a_number(void **state)
+{
+    (void)state;
+    struct process p;
+    region_make(&p);
+    p.engine_bytes = "7.5";
+    const struct gm_control m = process_begin(&p, NULL);
+    assert_int_equal(m.type, GM_CONTROL_FAILED);
+    assert_int_equal(m.status, GM_EINVAL);
+    assert_non_null(strstr(m.u.text, "GRIDMILL_ENGINE_BYTES"));
+    assert_int_not_equal(process_end(&p), 0);
+    region_free(&p);
+}
+
 #ifdef GM_DRILLS
 /* What a sanitizer makes of a fault, when it is told to abort. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -429,6 +453,51 @@ static void drill_strikes_once_when_told_so(void **state)
     rmdir(folder);
     region_free(&p);
 }
+
+/* It is marked as started, and nobody has answered it: gridmilld will say that it was lost. */
+static void process_that_dies_in_a_copy_leaves_it_marked(void **state)
+{
+    (void)state;
+    struct process p;
+    struct served_lane lane;
+    struct served_arena from;
+    struct gm_control add = {.type = GM_CONTROL_ARENA_ADD}, pause = {.type = GM_CONTROL_PAUSE};
+    uint32_t words[GM_DESC_WORDS];
+    struct gm_granule completion;
+    if (gm_harness_is_cuda())
+        skip();
+    region_make(&p);
+    p.engine_bytes = "65536";
+    process_start(&p, "hold-copies=1");
+    served_lane_make(&p.s, &lane, 1, 4, 0);
+    assert_int_equal(served_lane_add(&lane), GM_OK);
+    served_arena_add(&p.s, &from, gm_handle(5, 1), GM_HARNESS_SESSION, 2u * GM_COPY_PIECE / sizeof(uint32_t));
+    add.u.arena = (struct gm_control_arena){.handle = gm_handle(6, 1), .kind = GM_ARENA_DEVICE,
+                                            .session = GM_HARNESS_SESSION, .bytes = 2u * GM_COPY_PIECE};
+    assert_int_equal(served_request(&p.s, &add, NULL, 0), GM_OK);
+    served_sum_words(words, &from, from.count);
+    words[GM_W_OP] = GM_OP_copy | GM_DTYPE_u32 << 16;
+    words[GM_W_ARENA1] = gm_handle(6, 1);
+    const uint64_t position = served_submit(&lane, words);
+    lane_works(&lane, 10); /* so it was taken */
+    assert_int_equal(served_request(&p.s, &pause, NULL, 0), GM_OK);
+    lane_works(&lane, 2);
+    assert_false(served_answered(&lane, position, &completion));
+    assert_int_equal(kill(p.pid, SIGKILL), 0);
+    (void)process_end(&p);
+    const uint32_t *journal = (const uint32_t *)(const void *)(p.s.h.region + gm_region_journal_offset(1));
+    assert_int_equal(journal[position], gm_lap(position, lane.slots_log2));
+    assert_false(served_answered(&lane, position, &completion));
+    p.engine_bytes = NULL;
+    process_start(&p, NULL);
+    lane_add_again(&lane);
+    lane_works(&lane, 10);
+    assert_int_equal(served_lane_drop(&lane), GM_OK);
+    assert_int_equal(process_stop(&p), 0);
+    munmap(from.numbers, from.count * sizeof(uint32_t));
+    served_lane_free(&lane);
+    region_free(&p);
+}
 #endif
 
 int main(void)
@@ -440,11 +509,13 @@ int main(void)
         cmocka_unit_test(it_ends_when_gridmilld_is_gone),
         cmocka_unit_test(wake_that_nobody_can_read_ends_nothing),
         cmocka_unit_test(it_says_what_matters_as_much_as_it_was_told),
+        cmocka_unit_test(size_for_the_copy_engine_is_a_number),
 #ifdef GM_DRILLS
         cmocka_unit_test(drill_ends_the_process_where_it_says),
         cmocka_unit_test(stalled_dispatcher_leaves_pings_unanswered),
         cmocka_unit_test(drill_may_end_it_in_the_middle_of_a_pause),
         cmocka_unit_test(drill_strikes_once_when_told_so),
+        cmocka_unit_test(process_that_dies_in_a_copy_leaves_it_marked),
 #endif
     };
     program_find();

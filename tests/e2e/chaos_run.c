@@ -150,6 +150,8 @@ void runner_start_daemon(struct runner *r)
     if (plan->devices > 1)
         r->daemon.arguments[n++] = "--device", r->daemon.arguments[n++] = names[1];
     r->daemon.arguments[n] = NULL;
+    /* Of every second seed all copies between shared and device memory are the copy engine's. */
+    setenv("GRIDMILL_ENGINE_BYTES", plan->seed % 2u == 1u ? "1" : "0", 1);
     choose_drill(r);
     memset(&r->seen, 0, sizeof r->seen);
     r->world->life++;

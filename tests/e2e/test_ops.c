@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Every op gives the right answer from end to end, with its data in messages, in a shared arena, and in device memory.
+ * Every op gives the right answer from end to end, with its data in messages, in a shared arena, and in device memory,
+ * to and from which large inputs and outputs go by the device's copy engine and small ones by its workers.
  * What the ops do in every corner is the matrix test's business; here is the way of the data.
  */
 #include "harness.h"
 
+#include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,13 +18,19 @@ enum place { IN_MESSAGE, IN_SHARED, ON_DEVICE, PLACES };
 #define OFFSET 256u /* of everything in an arena, so that offsets matter */
 #define OUT_AT ((uint64_t)4 << 20)
 #define ARENA_BYTES ((uint64_t)8 << 20)
+#define ENGINE_BYTES ((uint64_t)256 << 10)
 
 static struct gm_client *client;
 static struct gm_arena *shared, *device;
+static uint64_t engine_copies; /* so far */
 static uint8_t in[N_MAX * 8], out[N_MAX * 8], expected[N_MAX * 8];
 
 static int setup(void **state)
 {
+    char text[32];
+
+    snprintf(text, sizeof text, "%" PRIu64, ENGINE_BYTES);
+    setenv("GRIDMILL_ENGINE_BYTES", text, 1);
     daemon_setup(state);
     client = daemon_open(*state);
     assert_int_equal(GM_OK,
@@ -46,6 +55,7 @@ static void copy(const struct gm_arena *from, const struct gm_arena *to, uint64_
 
     request.in[0] = gm_in_arena(from, offset, bytes);
     request.out[0] = gm_in_arena(to, offset, bytes);
+    engine_copies += bytes >= ENGINE_BYTES;
     assert_int_equal(GM_OK, gm_run(client, &request, in_ms(60000), NULL));
 }
 
@@ -330,6 +340,19 @@ static void pipelined_jobs_each_get_their_own_answer(void **state)
     }
 }
 
+/* Of all tests so far. */
+static void stats_say_who_copied(void **state)
+{
+    (void)state;
+    assert_int_equal(ENGINE_BYTES, stat_of(client, "devices.0.engine_bytes"));
+    copy(shared, device, 0, ENGINE_BYTES - 1);
+    copy(shared, device, 0, ENGINE_BYTES);
+    copy(device, shared, 1, ENGINE_BYTES);
+    assert_true(engine_copies > 2);
+    wait_for_stat(client, "devices.0.engine_copies", engine_copies, 20000);
+    assert_int_equal(0, stat_of(client, "devices.0.engine_full"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -339,6 +362,7 @@ int main(void)
         cmocka_unit_test(histograms_are_right_everywhere),
         cmocka_unit_test(sorts_are_right_everywhere),
         cmocka_unit_test(pipelined_jobs_each_get_their_own_answer),
+        cmocka_unit_test(stats_say_who_copied),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);

@@ -181,7 +181,7 @@ int gm_bed_arena_open(struct gm_bed *bed, uint64_t bytes, bool on_device, uint32
                                          .kind = on_device ? GM_ARENA_DEVICE : GM_ARENA_SHARED,
                                          .session = GM_BED_SESSION,
                                          .bytes = a->bytes};
-    const uint32_t host = !on_device && bed->backend->unmap_needs_stop ? GM_ARENA_HOST : 0;
+    const uint32_t host = !on_device && bed->backend->marks_host(bed->device) ? GM_ARENA_HOST : 0;
     status = gm_admin_arena_set(&bed->admin, &set, a->address, host);
     if (status != GM_OK)
         snprintf(bed->text, sizeof bed->text, "the dispatcher did not take an arena (status %d)", status);
