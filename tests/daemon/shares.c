@@ -311,6 +311,55 @@ static void unread_answers_of_a_user_are_bounded(void **state)
     assert_int_equal(daemon_stop(&child), 0);
 }
 
+/* ---- cancels, which the devices have to answer ---- */
+
+#define CANCELS 150 /* GM_CONTROL_AT_WILL_PER_USER of the daemon */
+
+static int may_cancel(void)
+{
+    struct gm_wire_request cancel = request_of(GM_METHOD_CANCEL), ping = request_of(GM_METHOD_PING);
+    struct gm_wire_response r;
+    struct client *c = client_open(&child, false);
+    client_send_nops(c, 1); /* id 2; it goes into the lane, where the device does not look */
+    stats_wait(&child, "users.0.inflight", 1);
+    cancel.u.cancel.id = 2;
+    client_send(c, &cancel), client_send(c, &ping);
+    return client_receive(c, &r) && r.id == ping.id ? 0 : 1; /* the cancel was not refused, and waits for the device */
+}
+
+static void cancels_of_a_user_leave_room_for_those_of_others(void **state)
+{
+    (void)state;
+    struct gm_wire_request cancel = request_of(GM_METHOD_CANCEL);
+    struct gm_wire_response r;
+    daemon_start(&child, "hold", NULL);
+    struct client *c = client_open(&child, false);
+    const pid_t device = daemon_device_pid(&child);
+    client_send_nops(c, 1);
+    stats_wait(&child, "users.0.inflight", 1);
+    kill(device, SIGSTOP);
+    cancel.u.cancel.id = 2;
+    for (int i = 0; i < CANCELS; i++) {
+        cancel.id = 0;
+        client_send(c, &cancel);
+    }
+    cancel.id = 0;
+    client_call(c, &cancel, &r); /* this one alone is answered now */
+    assert_int_equal(code_of(&r), GM_EBUSY);
+    if (geteuid() == 0)
+        assert_int_equal(as_another_user(may_cancel), 0);
+    assert_int_equal(stats_u64(&child, "users.0.refused"), 1);
+    kill(device, SIGCONT);
+    for (int i = 0; i < CANCELS; i++)
+        assert_true(client_receive(c, &r));
+    cancel.id = 0;
+    client_send(c, &cancel); /* whatever the answer is, it is the device's */
+    assert_true(client_receive(c, &r));
+    assert_int_not_equal(code_of(&r), GM_EBUSY);
+    client_close(c);
+    end_daemon();
+}
+
 /* ---- what stats say of a user ---- */
 
 static void row_is(const struct gm_wire_response *r, const char *key, uint64_t value)
@@ -510,6 +559,7 @@ int main(void)
         T(data_of_messages_is_bounded_for_a_user),
         T(unfinished_messages_of_a_user_are_bounded),
         T(unread_answers_of_a_user_are_bounded),
+        T(cancels_of_a_user_leave_room_for_those_of_others),
         T(rows_of_users_count_their_jobs),
         T(a_user_at_all_bounds_is_not_in_the_way_of_another),
         T(nobody_stands_behind_everything_that_another_user_sent),
