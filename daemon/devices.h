@@ -35,7 +35,8 @@ struct gm_device;
  * (cancel, pause) is refused while GM_CONTROL_AT_WILL messages wait. So arenas, lanes, departures and pings always fit.
  */
 #define GM_CONTROL_WAITS 4096u
-#define GM_CONTROL_AT_WILL 64u
+#define GM_CONTROL_AT_WILL 200u
+#define GM_CONTROL_AT_WILL_PER_USER (GM_CONTROL_AT_WILL / 4u * 3u) /* without an answer */
 #define GM_CONTROL_QUEUE (GM_ARENAS_MAX + GM_LANES_MAX + GM_WINDOW_JOBS + GM_CONTROL_AT_WILL + 8u)
 static_assert(GM_CONTROL_WAITS >= 2u * GM_CONTROL_QUEUE, "also with what lies in the socket");
 
@@ -138,7 +139,7 @@ struct gm_device {
 
     /* counters */
     uint64_t submitted, done, failed, rejected, cancelled, depth; /* of sockets */
-    uint64_t depth_high; /* of sockets always, with lanes when they were looked at */
+    uint64_t depth_high;          /* of sockets always, with lanes when they were looked at */
     uint64_t busy_ns, busy_at_ns; /* at the last stats call */
 };
 
@@ -180,7 +181,7 @@ const char *gm_device_state_name(const struct gm_device *v);
 
 /* launch.c: one process, from exec to exit */
 int gm_launch(struct gm_device *v);
-bool gm_launch_gpu_here(void); /* whether or not we can use it */
+bool gm_launch_gpu_here(void);               /* whether or not we can use it */
 void gm_launch_close(struct gm_device *v);   /* its polls */
 void gm_launch_release(struct gm_device *v); /* its descriptors */
 void gm_device_ready(struct gm_device *v, const struct gm_control_hello *hello);

@@ -175,7 +175,8 @@ void gm_reap_turn(struct gm_daemon *d)
 {
     gm_disarm(d);
     gm_linger_frames(&d->linger, d->io.frames, d->turn_ns, gm_linger_limit(d));
-    bool active = false;
+    d->turn++; /* first what was put off, so that the jobs among it are sent on below */
+    bool active = gm_conn_later(&d->io);
     do { /* once more while the output made room for requests that were held, which bring new jobs */
         active |= gm_enqueue_flush(d);
         if (gm_reap_all(d) != 0) {
@@ -184,8 +185,6 @@ void gm_reap_turn(struct gm_daemon *d)
         }
         gm_conn_flush_all(&d->io);
     } while (gm_conn_resume_all(&d->io));
-    d->turn++;
-    active |= gm_conn_later(&d->io);
     gm_sessions_leave(d);
     gm_server_progress(d);
     gm_conn_flush_all(&d->io);

@@ -214,7 +214,7 @@ void gm_session_conn_closed(struct gm_conn *conn)
 void gm_session_settle(struct gm_session *session)
 {
     if (session->state != GM_SESSION_LEAVING || !session->conn_closed || session->inflight != 0 ||
-        session->arenas != 0 || session->lanes != 0 || gm_list_linked(&session->leave))
+        session->arenas != 0 || session->lanes != 0 || session->cancels != 0 || gm_list_linked(&session->leave))
         return;
     session->state = GM_SESSION_FREE;
     session->user->sessions--;

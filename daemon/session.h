@@ -40,6 +40,7 @@ struct gm_session {
     pid_t pid;   /* decoration */
     bool admin, greeted, conn_closed, leave_queued;
     uint32_t inflight, arenas, lanes;
+    uint32_t cancels;              /* that a device has not answered */
     uint64_t round;                /* of its user, when it was read last */
     uint32_t asked;                /* requests about arenas that wait for an answer */
     uint16_t lane[GM_DEVICES_MAX]; /* index of its lane on each device; 0: none */

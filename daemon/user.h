@@ -50,6 +50,7 @@ struct gm_user {
     uint32_t sessions, named; /* both 0: it has nothing */
     uint32_t inflight;        /* jobs of its sessions */
     uint32_t arenas;          /* entries of the table: handles, and memory with a name */
+    uint32_t cancels;         /* that devices have not answered */
     uint32_t lanes[GM_DEVICES_MAX];
     uint64_t bytes, shared_bytes; /* of arenas and lanes; of these, not on a device */
     uint64_t staged;              /* in staging arenas, all devices */
