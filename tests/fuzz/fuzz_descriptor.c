@@ -18,6 +18,8 @@
 #define TICKETS    10u
 #define ENTRIES    6u
 #define WORKERS    4u
+#define HOST       5u /* row of the arena in host memory */
+#define ENGINE_BYTES 4096u
 
 static const struct gm_arena_row arenas[] = {
     /* address, bytes, session, generation, flags */
@@ -38,6 +40,7 @@ static struct {
     struct gm_disp d;
     struct gm_fetch fetch;
     struct gm_device_counters out;
+    struct gm_copies copies;
     _Alignas(64) struct gm_lane_note notes[GM_LANE_TABLE];
     _Alignas(4096) uint8_t lane[8192 + 4096];
     _Alignas(4096) struct gm_lane_header admin;
@@ -53,7 +56,8 @@ static uint8_t scratch[(size_t)GM_ENTRY_SCRATCH << ENTRIES]; /* handed out, neve
 static void open_all(void)
 {
     const struct gm_core_shape shape = {.tickets_log2 = TICKETS, .entries_log2 = ENTRIES, .workers = WORKERS,
-                                        .host_shares = 2, .idle_ns = UINT64_MAX, .workspace_bytes = 1u << 24};
+                                        .host_shares = 2, .idle_ns = UINT64_MAX, .workspace_bytes = 1u << 24,
+                                        .copy_bytes = ENGINE_BYTES};
     must(gm_lane_bytes(SLOTS) <= sizeof m.lane);
     memset(&m, 0, sizeof m);
     must(gm_core_init(&m.core, &m.counters, &m.d, &shape) == GM_OK);
@@ -69,6 +73,7 @@ static void open_all(void)
     m.core.admin_sq = m.admin_sq;
     m.core.admin_cq = m.admin_cq;
     m.core.saved = &m.d;
+    m.core.copies = &m.copies;
     for (size_t i = 0; i < ARENAS; i++)
         m.d.arena[i] = arenas[i];
     struct gm_lane_row *lane = &m.d.lane[LANE];
@@ -157,6 +162,33 @@ static void must_stay_inside(const struct gm_job *job)
     must(job->workspace_bytes <= m.core.workspace_bytes);
 }
 
+/* What the copy engine was asked for is a job that the workers were not. Returns how many. */
+static uint32_t requests_are_jobs(void)
+{
+    const uint32_t out = m.d.crew.copies_put ^ m.d.crew.copies_done;
+    uint32_t count = 0;
+    for (uint32_t at = 0; at < GM_COPIES_MAX; at++) {
+        uint32_t words[GM_COPY_WORDS];
+        for (uint32_t i = 0; i < GM_COPY_GRANULES; i++)
+            memcpy(&words[3u * i], m.copies.place[at].request[i].w, 3u * sizeof *words);
+        if (!(out >> at & 1u))
+            continue;
+        const uint32_t entry = m.d.copy_entry[at];
+        const struct gm_job *job = &m.entries[entry].job;
+        const bool down = (job->marks & GM_MARK_HOST_OUT) != 0;
+        must(m.d.note[entry].lane == LANE && m.d.note[entry].copy == at + 1u && job->op == GM_OP_copy);
+        must(gm_desc_get64(words, GM_C_SOURCE) == job->address[0]);
+        must(gm_desc_get64(words, GM_C_TARGET) == job->address[1]);
+        must(gm_desc_get64(words, GM_C_BYTES) == job->n * gm_dtype_bytes(job->dtype));
+        must(gm_desc_get64(words, GM_C_BYTES) >= ENGINE_BYTES);
+        must(words[GM_C_DIRECTION] == (down ? GM_COPY_DOWN : GM_COPY_UP));
+        must(down != ((job->marks & GM_MARK_HOST_IN) != 0));
+        must(job->address[down] - gm_desc_get64(words, GM_C_OFFSET) == arenas[HOST].address);
+        count++;
+    }
+    return count;
+}
+
 /* A job that was started and that nobody has drawn, from its slot or its entry. */
 static struct gm_job job_of(uint32_t entry)
 {
@@ -187,6 +219,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             must_stay_inside(&job);
             started++;
         }
+    must(requests_are_jobs() == m.d.counters.engine_copies && m.d.counters.engine_full == 0);
     const struct gm_lane_row *lane = &m.d.lane[LANE];
     for (uint32_t i = 0; i < count; i++) {
         const bool has = lane->cq[i].w[3] == 1u;

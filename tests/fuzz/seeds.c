@@ -201,6 +201,26 @@ static bool write_descriptors(void)
     return true;
 }
 
+/* Copies between its arena of host memory and its first real one, both ways, large and small. */
+static bool write_copies(void)
+{
+    const uint32_t host = gm_handle(5, 0xffff), device = gm_handle(1, 1);
+    uint32_t words[4][12] = {{0}};
+    struct message m;
+    for (uint32_t i = 0; i < 4u; i++) {
+        words[i][GM_W_OP] = GM_OP_copy | GM_DTYPE_u64 << 16;
+        words[i][GM_W_ARENA0] = i % 2u ? device : host;
+        words[i][GM_W_ARENA1] = i % 2u ? host : device;
+        gm_desc_put64(words[i], GM_W_N, i < 2u ? 8192u : 8u);
+        gm_desc_put64(words[i], GM_W_OFFSET0, 4096u * i);
+        gm_desc_put64(words[i], GM_W_OFFSET1, 64u * i);
+    }
+    message_clear(&m);
+    m.out.size = sizeof words;
+    memcpy(m.bytes, words, sizeof words);
+    return write_seed("descriptor", "copies", &m);
+}
+
 int main(int argc, char **argv)
 {
     char path[4096];
@@ -210,7 +230,7 @@ int main(int argc, char **argv)
     }
     root = argv[1];
     return make_directory("", path) && write_requests() && write_responses() && write_programs() &&
-                   write_descriptors() && write_skips()
+                   write_descriptors() && write_skips() && write_copies()
                ? 0
                : 1;
 }
