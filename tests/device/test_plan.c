@@ -54,7 +54,8 @@ static void each_size(uint32_t op, uint32_t dtype, uint32_t workers, uint32_t ho
     const uint64_t tile = row.tile_bytes ? row.tile_bytes / gm_dtype_bytes(dtype) : 1;
     const uint64_t sizes[] = {0, 1, 31, 32, 33, tile - 1, tile, tile + 1, 2 * tile, 2 * tile + 1, 3 * tile,
                               tile * workers - 1, tile * workers, tile * workers + 1, tile * workers * 2 + 1,
-                              tile * workers * 5 + 3, UINT64_C(999999937), GM_ELEMENTS_MAX - 1, GM_ELEMENTS_MAX};
+                              tile * workers * 5 + 3, UINT64_C(999999937), UINT64_C(1) << 30,
+                              GM_ELEMENTS_MAX - 1, GM_ELEMENTS_MAX};
     const uint64_t bins[] = {1, 2, 255, 256, 4097, GM_HIST_ROW_BINS, GM_HIST_EDGES_MAX,
                              GM_HIST_ROW_BINS + 1u, GM_RADIX << 15, (GM_RADIX << 15) + 1u, GM_HIST_BINS_MAX};
     const uint64_t segments[] = {0, 1, 2, tile - 1, tile, tile + 1, tile * workers, GM_ELEMENTS_MAX};
