@@ -71,7 +71,8 @@ template <class S, class Heads> __device__ __noinline__ void prefix_write(struct
             all = before;
         }
         wrong |= prefix_tile<S, Heads, true>(span, &all, &turn);
-        __syncthreads(); /* the tile, and what was told, are free again */
+        if (Heads::segmented)
+            __syncthreads(); /* where segments begin is free again; all else was behind the last granule's barrier */
     }
     if (__syncthreads_or(wrong) != 0 && threadIdx.x == 0)
         gm_run_fail(run, GM_EOVERFLOW);

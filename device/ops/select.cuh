@@ -439,8 +439,7 @@ template <class R, int PACKS, class M> __device__ __noinline__ void select_write
             break;
         if (alone && threadIdx.x == 0)
             run->result = all;
-        M::move(s, tile, before, in_tile, all);
-        __syncthreads(); /* shared memory is free again */
+        M::move(s, tile, before, in_tile, all); /* what it reads behind its last barrier is written behind keep's */
     }
 }
 
