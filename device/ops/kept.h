@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What a tile of unique, select_if, partition or run_length has in the workspace between the two phases of its job, for
- * C, and for CUDA of partition alone: the others look back (look_back.cuh), and only their places are made here. Phase 0
- * leaves how many elements of the tile are kept; finish adds how many are kept in all tiles before it, so that the tile
- * knows its own places in the output. Pure functions.
+ * C, and for CUDA of partition alone: the others look back (look_back.cuh), and only their places are made here.
+ * Phase 0 leaves how many elements of the tile are kept; finish adds how many are kept in all tiles before it, so that
+ * the tile knows its own places in the output. Pure functions.
  */
 #ifndef GM_OPS_KEPT_H
 #define GM_OPS_KEPT_H
