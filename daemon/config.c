@@ -23,7 +23,7 @@
       "Unix socket (default: $GRIDMILL_SOCKET, $XDG_RUNTIME_DIR/gridmill/gridmill.sock, "                              \
       "/run/gridmill/gridmill.sock); PATH.admin is the admin socket")                                                  \
     F(DEVICE, "device", "NAME", "auto, cpu, cpu:WORKERS, cuda:INDEX or cuda:UUID; repeat for several (default: auto)") \
-    F(WORKERS, "workers", "N", "threads of a cpu device (default: one for each processor)")                            \
+    F(WORKERS, "workers", "N", "threads of a cpu device without a number (default: one for each processor)")           \
     F(WORKSPACE, "workspace", "BYTES", "workspace of a device (default: its choice)")                                  \
     F(IDLE_PARK, "idle-park-ms", "N", "idle time after which a device sleeps")                                         \
     F(MEMORY, "memory", "BYTES", "budget of all shared arenas (default: half of the free memory)")                     \

@@ -67,22 +67,42 @@ bool gm_user_may_read(struct gm_daemon *d, struct gm_user *user, uint64_t *round
     return true;
 }
 
+/* More than there can ever be, for whoever is alone: that does not get better by waiting. */
+static int gm_user_never(const struct gm_config *c, uint64_t bytes, bool shared, const char *field,
+                         struct gm_problem *problem)
+{
+    if (bytes > c->quota)
+        return gm_problem_set(problem, GM_ESIZE, field,
+                              "%" PRIu64 " bytes are more than the %" PRIu64 " of a user (--quota)", bytes, c->quota);
+    if (shared && bytes > c->user_memory)
+        return gm_problem_set(problem, GM_ESIZE, field,
+                              "%" PRIu64 " bytes are more than the %" PRIu64 " of shared memory of a user "
+                              "(--user-memory)",
+                              bytes, c->user_memory);
+    if (shared && bytes > c->memory)
+        return gm_problem_set(problem, GM_ESIZE, field,
+                              "%" PRIu64 " bytes are more than the %" PRIu64 " of all (--memory)", bytes, c->memory);
+    return GM_OK;
+}
+
 int gm_user_admit(struct gm_session *session, uint64_t bytes, bool shared, const char *field,
                   struct gm_problem *problem)
 {
     struct gm_daemon *d = session->daemon;
     struct gm_user *user = session->user;
     const struct gm_config *c = &d->config;
-    int status = GM_OK;
-    if (bytes > c->quota || user->bytes > c->quota - bytes)
+    int status = gm_user_never(c, bytes, shared, field, problem);
+    if (status != GM_OK)
+        return status;
+    if (user->bytes > c->quota - bytes)
         status = gm_problem_set(problem, GM_EQUOTA, field, "the user has %" PRIu64 " of %" PRIu64 " bytes (--quota)",
                                 user->bytes, c->quota);
-    else if (shared && (bytes > c->user_memory || user->shared_bytes > c->user_memory - bytes))
+    else if (shared && user->shared_bytes > c->user_memory - bytes)
         status = gm_problem_set(problem, GM_EQUOTA, field,
                                 "the user has %" PRIu64 " of %" PRIu64 " bytes of shared memory (--user-memory)",
                                 user->shared_bytes, c->user_memory);
     user->counted.refused += status != GM_OK;
-    if (status == GM_OK && shared && (bytes > c->memory || d->arenas.shared_bytes > c->memory - bytes))
+    if (status == GM_OK && shared && d->arenas.shared_bytes > c->memory - bytes)
         status = gm_problem_set(problem, GM_ENOMEM, field,
                                 "%" PRIu64 " of all %" PRIu64 " bytes are taken (--memory), %" PRIu64 " by the user",
                                 d->arenas.shared_bytes, c->memory, user->shared_bytes);

@@ -115,6 +115,11 @@ static void arenas_are_admitted_against_quota_and_budget(void **state)
     create.id = 0, create.u.arena_create.bytes = 1;
     client_call(c, &create, &response);
     assert_int_equal(response.problem.code, GM_EQUOTA);
+    create.id = 0, create.u.arena_create.bytes = (40 << 20) + 4096; /* waiting would not help */
+    client_call(c, &create, &response);
+    assert_int_equal(response.problem.code, GM_ESIZE);
+    assert_string_equal(response.problem.field, "bytes");
+    assert_string_equal(response.problem.text, "41947136 bytes are more than the 41943040 of a user (--quota)");
     create.id = 0, create.u.arena_create.bytes = 0;
     client_call(c, &create, &response);
     assert_int_equal(response.problem.code, GM_ESIZE);
@@ -122,16 +127,17 @@ static void arenas_are_admitted_against_quota_and_budget(void **state)
     create.id = 0, create.u.arena_create.bytes = UINT64_MAX;
     client_call(c, &create, &response);
     assert_int_equal(response.problem.code, GM_ESIZE);
-    assert_int_equal(stats_u64(&child, "daemon.rejected_quota"), 1);
+    assert_int_equal(stats_u64(&child, "daemon.rejected_quota"), 2);
     client_close(c); /* with its arena: the quota comes back */
     stats_wait(&child, "daemon.arena_bytes", 0);
     assert_int_equal(daemon_stop(&child), 0);
     static const char *const budget[] = {"--quota", "1g", "--user-memory", "1g", NULL};
     daemon_start(&child, "normal", budget);
     c = client_open(&child, false);
-    create.id = 0, create.u.arena_create.bytes = (64 << 20) + 1;
+    create.id = 0, create.u.arena_create.bytes = (64 << 20) + 4096;
     client_call(c, &create, &response);
-    assert_int_equal(response.problem.code, GM_ENOMEM);
+    assert_int_equal(response.problem.code, GM_ESIZE);
+    assert_string_equal(response.problem.text, "67112960 bytes are more than the 67108864 of all (--memory)");
     create.id = 0, create.u.arena_create.device_memory = true; /* not host memory */
     client_call(c, &create, &response);
     assert_false(response.failed);

@@ -45,6 +45,7 @@ def help_and_usage():
     refused(2, "takes no --compare", "run", "sum", "--compare", "lt")
     refused(2, "takes no --result", "run", "sort", "--result")
     refused(2, "has one output: one --output", "run", "sort", "-o", "a", "-o", "b")
+    refused(2, '"a" would be overwritten', "run", "run_length", "-o", "a", "-o", "a")
     refused(2, "takes no --descending", "run", "sum", "--descending")
     refused(2, "number of seconds", "ping", "--timeout", "soon")
     run("run", "sum", "--colour", exit_code=2)

@@ -107,6 +107,9 @@ static int take_output(struct run *run, const char *path)
 {
     if (run->outputs == GM_BUFFERS_MAX)
         return usage_error("run", "--output: no op has so many outputs");
+    for (uint32_t i = 0; i < run->outputs; i++)
+        if (strcmp(run->output[i], path) == 0 && strcmp(path, "/dev/null") != 0)
+            return usage_error("run", "--output: \"%s\" would be overwritten by the next output", path);
     run->output[run->outputs++] = path;
     return EXIT_DONE;
 }
