@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * GRIDMILL_MATRIX=brief, for builds with a sanitizer: of cases that differ only in values, types and sizes one in three
- * is run, because it is accesses and their order that are looked at. The build without one runs them all.
+ * GRIDMILL_MATRIX=brief, for builds with a sanitizer, and for tests that repeat others on another architecture's code:
+ * of cases that differ only in values, types and sizes one in three is run, because it is accesses and their order that
+ * are looked at. The build without one runs them all.
  */
 #ifndef GM_TESTS_BRIEF_H
 #define GM_TESTS_BRIEF_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * See worker.h. A block's pipe lives as long as the program, as it does in the resident kernel; its scratch holds
- * something else before every share.
+ * something else before every share. GM_SIMT_OPS names the ops whose tiles are here (CMakeLists.txt).
  */
 #include "vocabulary.h"
 
@@ -9,6 +9,7 @@
 #include "cuda/pipeline.cuh"
 #include "ops/run.cuh"
 
+#include "bulk.h"
 #include "worker.h"
 
 static_assert(GM_CUDA_THREADS == GM_SIMT_THREADS && GM_BLOCK_WARPS == GM_SIMT_WARPS, "one shape");
@@ -31,11 +32,11 @@ bool opened;
 void op_share(uint32_t op, struct gm_run *run)
 {
     switch (op) {
-#define OP(id, name, shape, types, result, work, tile_bytes, tolerance, help)                                          \
-    case id:                                                                                                           \
+#define OP(name)                                                                                                       \
+    case GM_OP_##name:                                                                                                 \
         gm_op_##name##_share(run);                                                                                     \
         break;
-#include "ops.def"
+#include GM_SIMT_OPS
 #undef OP
     }
 }
@@ -43,11 +44,11 @@ void op_share(uint32_t op, struct gm_run *run)
 void op_finish(uint32_t op, struct gm_run *run)
 {
     switch (op) {
-#define OP(id, name, shape, types, result, work, tile_bytes, tolerance, help)                                          \
-    case id:                                                                                                           \
+#define OP(name)                                                                                                       \
+    case GM_OP_##name:                                                                                                 \
         gm_op_##name##_finish(run);                                                                                    \
         break;
-#include "ops.def"
+#include GM_SIMT_OPS
 #undef OP
     }
 }
@@ -136,6 +137,16 @@ void gm_simt_workers_open(void)
     }
 }
 
+bool gm_simt_has(uint32_t op)
+{
+    switch (op) {
+#define OP(name) case GM_OP_##name:
+#include GM_SIMT_OPS
+#undef OP
+        return true;
+    }
+    return false;
+}
 uint32_t gm_simt_blocks_most(void)
 {
     return GM_SIMT_BLOCKS;

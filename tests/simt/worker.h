@@ -36,6 +36,7 @@ struct gm_simt_answer {
 };
 
 void gm_simt_workers_open(void);
+bool gm_simt_has(uint32_t op); /* whether its tiles were built for this architecture */
 uint32_t gm_simt_blocks_most(void);
 uint32_t gm_simt_orders(void);
 /* False, and why, when a block hangs or does what is undefined. */
