@@ -16,9 +16,9 @@
  * Why the chain of windows keeps up (predicted from MEASURED's figures): 2^28 f32 are 16384 tiles of 64 KB, or 512
  * windows, which memory moves in 0.55 to 0.63 ms, so a window has 1.1 us. A hop of the chain, from what one 32nd tile
  * says to what the next one says, is a store and a look through L2 (0.5 to 0.7 us) and some 40 dependent shuffles and
- * sums (0.2 to 0.3 us): about 1 us, which alone would just do. But a look takes in up to three windows behind its own,
- * so a chain that is late moves on by three windows a hop: 170 hops, 0.17 ms. Windows of 16 would have half that room,
- * and a hop for each tile would take 16 ms.
+ * sums (0.2 to 0.3 us): about 1 us, which alone would just do. But a look takes in up to three windows behind its own
+ * (two before sm_90), so a chain that is late moves on by three windows a hop: 170 hops, 0.17 ms. Windows of 16 would
+ * have half that room, and a hop for each tile would take 16 ms.
  *
  * Why nobody waits for ever: tiles are handed out in rising order by the number in the workspace alone, not by shares'
  * own numbers, which may belong to tickets that nobody has drawn; so every tile below one that looks back is held by a
