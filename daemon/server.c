@@ -172,6 +172,15 @@ void gm_server_drain(struct gm_session *session, uint32_t request)
     gm_log(GM_LOG_INFO, "drain", "jobs=%u lanes=%u", d->jobs.count, s->lanes_left);
 }
 
+bool gm_server_drains(const struct gm_session *session)
+{
+    const struct gm_server *s = &session->daemon->server;
+    for (uint32_t i = 0; i < s->waiters; i++)
+        if (s->waiter[i].session == session->id)
+            return true;
+    return false;
+}
+
 static bool gm_output_pending(const struct gm_daemon *d)
 {
     for (uint32_t i = 0; i < d->sessions.high; i++)

@@ -126,7 +126,8 @@ struct gm_session *gm_session_find(struct gm_daemon *d, uint32_t id)
 bool gm_session_is_busy(const struct gm_conn *conn)
 {
     const struct gm_session *session = (const struct gm_session *)(const void *)conn;
-    return session->inflight != 0 || session->asked != 0 || gm_lanes_asked(session);
+    return session->inflight != 0 || session->asked != 0 || session->cancels != 0 || gm_lanes_asked(session) ||
+           gm_server_drains(session);
 }
 
 /* Whoever looks after the daemon is not held up by what users do. */
