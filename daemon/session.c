@@ -103,6 +103,7 @@ void gm_session_accept(struct gm_daemon *d, int fd, bool admin)
     }
     session->daemon = d, session->user = user, session->admin = admin;
     session->conn.account = &user->held;
+    session->round = gm_user_round_begun(user);
     session->state = GM_SESSION_OPEN;
     session->pid = peer.pid;
     session->id = gm_session_new_id(sessions);
