@@ -86,6 +86,7 @@ static void gm_paused(struct gm_device *v, const struct gm_control *reply, void 
     struct gm_problem problem;
     if (session == NULL)
         return;
+    session->asked--;
     if (reply != NULL && reply->status == GM_OK) {
         gm_request_ok(session, id);
         return;
@@ -105,6 +106,7 @@ static void gm_request_pause(struct gm_session *session, const struct gm_wire_re
     if (status == GM_OK)
         status = gm_device_request_at_will(&devices->device[index], &pause, gm_paused, (void *)(uintptr_t)session->id,
                                            request->id);
+    session->asked += status == GM_OK;
     if (status == GM_OK)
         return;
     gm_problem_set(&problem, status, "device", "%s", gm_error_text(status));

@@ -155,11 +155,23 @@ static void gm_signalled(uv_signal_t *handle, int number)
     }
 }
 
+/* Of those that wait for the drain, the ones that have left. */
+static void gm_drain_forget(struct gm_daemon *d)
+{
+    struct gm_server *s = &d->server;
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < s->waiters; i++)
+        if (gm_session_find(d, s->waiter[i].session) != NULL)
+            s->waiter[kept++] = s->waiter[i];
+    s->waiters = kept;
+}
+
 void gm_server_drain(struct gm_session *session, uint32_t request)
 {
     struct gm_daemon *d = session->daemon;
     struct gm_server *s = &d->server;
     gm_server_refuse(d);
+    gm_drain_forget(d);
     if (s->waiters == GM_DRAIN_WAITERS) {
         struct gm_problem problem;
         gm_problem_set(&problem, GM_EBUSY, "", "%u others wait for the drain; new jobs are refused already",
@@ -170,6 +182,15 @@ void gm_server_drain(struct gm_session *session, uint32_t request)
     s->waiter[s->waiters].session = session->id;
     s->waiter[s->waiters++].request = request;
     gm_log(GM_LOG_INFO, "drain", "jobs=%u lanes=%u", d->jobs.count, s->lanes_left);
+}
+
+bool gm_server_drains(const struct gm_session *session)
+{
+    const struct gm_server *s = &session->daemon->server;
+    for (uint32_t i = 0; i < s->waiters; i++)
+        if (s->waiter[i].session == session->id)
+            return true;
+    return false;
 }
 
 static bool gm_output_pending(const struct gm_daemon *d)

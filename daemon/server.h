@@ -5,6 +5,7 @@
 #ifndef GM_DAEMON_SERVER_H
 #define GM_DAEMON_SERVER_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "config.h"
@@ -22,6 +23,8 @@ void gm_server_failed(struct gm_daemon *d, const char *reason);
 void gm_server_fd_free(struct gm_daemon *d);
 /* Admin drain; answered when nothing is in flight. */
 void gm_server_drain(struct gm_session *session, uint32_t request);
+/* Whether it waits for that answer. */
+bool gm_server_drains(const struct gm_session *session);
 /* A client said something: the next tick comes soon. */
 void gm_server_hurry(struct gm_daemon *d);
 /* Once a turn: drains that are complete, the next step of a stop. */

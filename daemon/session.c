@@ -103,6 +103,7 @@ void gm_session_accept(struct gm_daemon *d, int fd, bool admin)
     }
     session->daemon = d, session->user = user, session->admin = admin;
     session->conn.account = &user->held;
+    session->round = gm_user_round_begun(user);
     session->state = GM_SESSION_OPEN;
     session->pid = peer.pid;
     session->id = gm_session_new_id(sessions);
@@ -126,7 +127,8 @@ struct gm_session *gm_session_find(struct gm_daemon *d, uint32_t id)
 bool gm_session_is_busy(const struct gm_conn *conn)
 {
     const struct gm_session *session = (const struct gm_session *)(const void *)conn;
-    return session->inflight != 0 || session->asked != 0 || gm_lanes_asked(session);
+    return session->inflight != 0 || session->asked != 0 || session->cancels != 0 || gm_lanes_asked(session) ||
+           gm_server_drains(session);
 }
 
 /* Whoever looks after the daemon is not held up by what users do. */

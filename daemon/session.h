@@ -42,7 +42,7 @@ struct gm_session {
     uint32_t inflight, arenas, lanes;
     uint32_t cancels;              /* that a device has not answered */
     uint64_t round;                /* of its user, when it was read last */
-    uint32_t asked;                /* requests about arenas that wait for an answer */
+    uint32_t asked;                /* requests about arenas, and pauses, that wait for an answer */
     uint16_t lane[GM_DEVICES_MAX]; /* index of its lane on each device; 0: none */
     uint64_t staged;               /* bytes in staging arenas, all devices */
     uint64_t goodbye_ns;

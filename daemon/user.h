@@ -92,6 +92,12 @@ static inline bool gm_user_fits(const struct gm_user *user, uint64_t bytes)
 
 /* Whether a connection may be read in this turn. round: of the session, since when it was not. */
 bool gm_user_may_read(struct gm_daemon *d, struct gm_user *user, uint64_t *round);
+/* What that begins with for a new connection: it is read after all that were there before it. Else these would wait as
+ * long as new ones come that have much to be read. */
+static inline uint64_t gm_user_round_begun(const struct gm_user *user)
+{
+    return user->round;
+}
 
 /* Whether so much memory may be had: OK, or EQUOTA or ENOMEM for this field, and counted. */
 int gm_user_admit(struct gm_session *session, uint64_t bytes, bool shared, const char *field,

@@ -195,6 +195,31 @@ static void client_that_ended_its_side_still_gets_the_lane_that_it_asked_for(voi
     assert_int_equal(daemon_stop(&child), 0);
 }
 
+static void client_that_ended_its_side_still_gets_the_answer_to_its_cancel(void **state)
+{
+    (void)state;
+    struct lane lane;
+    struct gm_wire_response response;
+    struct gm_wire_request cancel = request_of(GM_METHOD_CANCEL);
+    daemon_start(&child, "normal", NULL);
+    const pid_t device = daemon_device_pid(&child);
+    struct client *c = client_open(&child, false);
+    assert_int_equal(lane_open(c, 0, 16, &lane), GM_OK);
+    process_stop(device);
+    cancel.u.cancel.has_lane = true, cancel.u.cancel.lane = lane.handle, cancel.u.cancel.position = lane.start;
+    client_send(c, &cancel); /* the session has nothing else on its way */
+    assert_int_equal(shutdown(c->fd, SHUT_WR), 0);
+    stats_wait(&child, "daemon.sessions", 2);
+    kill(device, SIGCONT);
+    assert_true(client_receive(c, &response));
+    assert_int_equal(response.id, cancel.id);
+    assert_int_equal(code_of(&response), GM_ENOTFOUND); /* there is no job */
+    assert_false(client_receive(c, &response));
+    lane_unmap(&lane);
+    client_close(c);
+    assert_int_equal(daemon_stop(&child), 0);
+}
+
 static void descriptors_of_a_client_that_does_not_read_are_closed(void **state)
 {
     (void)state;
@@ -465,6 +490,7 @@ int main(void)
         CASE(all_lanes_of_a_device_may_be_in_use_and_no_more),
         CASE(clients_leave_at_any_moment_and_nothing_stays),
         CASE(client_that_ended_its_side_still_gets_the_lane_that_it_asked_for),
+        CASE(client_that_ended_its_side_still_gets_the_answer_to_its_cancel),
         CASE(descriptors_of_a_client_that_does_not_read_are_closed),
         CASE(lane_that_the_device_refuses_is_an_error_and_costs_nothing),
         CASE(memory_that_the_device_takes_too_late_is_taken_back),

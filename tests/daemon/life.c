@@ -323,6 +323,66 @@ static void admin_drain_answers_when_nothing_is_in_flight_and_the_daemon_stays(v
     assert_int_equal(daemon_stop(&child), 0);
 }
 
+static void admin_that_ended_its_side_still_gets_the_answers_to_pause_and_drain(void **state)
+{
+    (void)state;
+    static const enum gm_method methods[] = {GM_METHOD_PAUSE, GM_METHOD_DRAIN};
+    struct gm_wire_response response;
+    daemon_start(&child, "hang", NULL);
+    const pid_t device = daemon_device_pid(&child);
+    struct client *c = client_open(&child, false);
+    send_jobs(c, 1);
+    stats_wait(&child, "devices.0.queue_depth", 1);
+    process_stop(device);
+    for (int i = 0; i < 2; i++) {
+        struct gm_wire_request request = request_of(methods[i]);
+        struct client *admin = client_open(&child, true);
+        client_send(admin, &request);
+        assert_int_equal(shutdown(admin->fd, SHUT_WR), 0);
+        stats_wait(&child, "daemon.sessions", 3);
+        if (methods[i] == GM_METHOD_PAUSE)
+            kill(device, SIGCONT);
+        else
+            client_close(c); /* and its job ends */
+        assert_true(client_receive(admin, &response));
+        assert_int_equal(response.id, request.id);
+        assert_false(response.failed);
+        assert_false(client_receive(admin, &response));
+        client_close(admin);
+        stats_wait(&child, "daemon.sessions", methods[i] == GM_METHOD_PAUSE ? 2 : 1);
+    }
+    assert_int_equal(daemon_stop(&child), 0);
+}
+
+static void drains_of_admins_who_left_leave_room_for_the_next_one(void **state)
+{
+    (void)state;
+    struct gm_wire_request drain = request_of(GM_METHOD_DRAIN);
+    struct gm_wire_response response;
+    daemon_start(&child, "hang", NULL);
+    struct client *c = client_open(&child, false);
+    send_jobs(c, 1);
+    stats_wait(&child, "devices.0.queue_depth", 1);
+    for (int i = 0; i < 20; i++) { /* more than can wait at a time */
+        struct gm_wire_request ping = request_of(GM_METHOD_PING);
+        struct client *admin = client_open(&child, true);
+        drain.id = 0;
+        client_send(admin, &drain);
+        client_call(admin, &ping, &response); /* and the drain before it was not refused */
+        assert_false(response.failed);
+        client_close(admin);
+        stats_wait(&child, "daemon.sessions", 2);
+    }
+    struct client *admin = client_open(&child, true);
+    drain.id = 0;
+    client_send(admin, &drain);
+    client_close(c); /* and its job ends */
+    assert_true(client_receive(admin, &response));
+    assert_false(response.failed);
+    client_close(admin);
+    assert_int_equal(daemon_stop(&child), 0);
+}
+
 static void sigusr1_dumps_and_goes_on(void **state)
 {
     (void)state;
@@ -416,6 +476,8 @@ int main(void)
         CASE(signals_in_the_same_moment_are_one),
         CASE(device_that_ignores_stop_is_killed),
         CASE(admin_drain_answers_when_nothing_is_in_flight_and_the_daemon_stays),
+        CASE(admin_that_ended_its_side_still_gets_the_answers_to_pause_and_drain),
+        CASE(drains_of_admins_who_left_leave_room_for_the_next_one),
         CASE(sigusr1_dumps_and_goes_on),
         CASE(idle_daemon_uses_no_cpu_and_little_memory),
         CASE(ready_and_stopping_are_told_to_the_service_manager),

@@ -121,6 +121,25 @@ static void one_that_was_put_off_and_left_holds_up_nobody(void **state)
     assert_true(gm_user_may_read(d, user, &first));
 }
 
+static void new_connections_are_read_after_those_that_were_there(void **state)
+{
+    (void)state;
+    struct gm_user *user = gm_user_of(d, 1);
+    uint64_t old = gm_user_round_begun(user);
+    uint32_t reads = 0;
+    d->turn++;
+    assert_true(gm_user_may_read(d, user, &old)); /* a first one does not wait */
+    for (uint32_t t = 0; t < 100; t++) { /* in every turn two are new, with more to be read than one turn takes */
+        uint64_t first = gm_user_round_begun(user), second = gm_user_round_begun(user);
+        d->turn++;
+        if (gm_user_may_read(d, user, &first))
+            user->spent += GM_USER_TURN;
+        assert_false(gm_user_may_read(d, user, &second));
+        reads += gm_user_may_read(d, user, &old); /* it stands behind them in every turn */
+    }
+    assert_int_equal(reads, 50); /* one turn is theirs, and one is its own */
+}
+
 int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -129,6 +148,7 @@ int main(void)
         CASE(every_user_that_can_be_has_an_entry),
         CASE(connections_of_a_user_take_turns_and_others_do_not_wait),
         CASE(one_that_was_put_off_and_left_holds_up_nobody),
+        CASE(new_connections_are_read_after_those_that_were_there),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
