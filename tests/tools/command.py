@@ -23,7 +23,7 @@ except ImportError:
 def help_and_usage():
     assert text("--help").startswith("usage: gridmill") and run.stderr == ""
     assert text("--version") == text("version") and text("version").startswith("gridmill 0.")
-    for command in ("run", "arena", "ops", "stats", "ping", "bench", "drain"):
+    for command in ("run", "arena", "ops", "stats", "ping", "bench", "drain", "version"):
         assert text(command, "--help").startswith(f"usage: gridmill {command}")
     run(exit_code=2)
     refused(2, "unknown command", "fly")
@@ -55,6 +55,7 @@ def help_and_usage():
                           ("--seed", "-1")):
         refused(2, f'{option}: "{value}" is not ', "bench", option, value)
     refused(2, "takes no arguments", "bench", "extra")
+    refused(2, "takes no arguments", "version", "extra")
 
 
 def help_of_ops():
