@@ -5,6 +5,7 @@
  */
 #include "config.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
@@ -25,21 +26,25 @@
     F(DEVICE, "device", "NAME", "auto, cpu, cpu:WORKERS, cuda:INDEX or cuda:UUID; repeat for several (default: auto)") \
     F(WORKERS, "workers", "N", "threads of a cpu device without a number (default: one for each processor)")           \
     F(WORKSPACE, "workspace", "BYTES", "workspace of a device (default: its choice)")                                  \
-    F(IDLE_PARK, "idle-park-ms", "N", "idle time after which a device sleeps")                                         \
+    F(IDLE_PARK, "idle-park-ms", "N", "idle time after which a device sleeps (default: 2000)")                         \
     F(MEMORY, "memory", "BYTES", "budget of all shared arenas (default: half of the free memory)")                     \
-    F(QUOTA, "quota", "BYTES", "arena bytes of one user, shared and on devices")                                       \
+    F(QUOTA, "quota", "BYTES", "arena bytes of one user, shared and on devices (default: 8g)")                         \
     F(USER_MEMORY, "user-memory", "BYTES", "shared arenas of one user (default: 3/4 of --memory)")                     \
     F(USER_SESSIONS, "user-sessions", "N", "connections of one user (default: half of what all may have)")             \
     F(USER_JOBS, "user-jobs", "N", "jobs of one user in flight (default: 3/4 of what all may have)")                   \
     F(USER_LANES, "user-lanes", "N", "lanes of one user on a device (default: 3/4 of what all may have)")              \
     F(USER_ARENAS, "user-arenas", "N", "arenas of one user (default: 3/4 of what all may have)")                       \
-    F(DRAIN, "drain-ms", "N", "time that accepted jobs get after SIGTERM")                                             \
+    F(DRAIN, "drain-ms", "N", "time that accepted jobs get after SIGTERM (default: 30000)")                            \
     F(SPIN, "spin-us", "N", "how long to look for a completion before sleeping (default: 100, 0 where CPUs are few)")  \
-    F(LOG_LEVEL, "log-level", "LEVEL", "error, warn, info or debug")                                                   \
-    F(PROGRAM, "device-program", "PATH", "folder with the device programs, or one program")                            \
+    F(LOG_LEVEL, "log-level", "LEVEL", "error, warn, info or debug (default: info)")                                   \
+    F(PROGRAM, "device-program", "PATH",                                                                               \
+      "folder with the device programs, or one program (default: beside gridmilld, else libexec)")                     \
     F(CHECK, "check-config", NULL, "print the effective configuration and exit")                                       \
     F(VERSION, "version", NULL, "print the version and exit")                                                          \
     F(HELP, "help", NULL, "print this and exit")
+
+static_assert(GM_IDLE_PARK_MS_DEFAULT == 2000 && GM_DRAIN_MS_DEFAULT == 30000, "as the help says");
+static_assert(GM_ARENA_BYTES_PER_UID_DEFAULT == 8ull << 30, "as the help says");
 
 enum gm_arg_id {
     GM_ARG_BASE = 0x100,

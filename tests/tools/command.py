@@ -23,7 +23,7 @@ except ImportError:
 def help_and_usage():
     assert text("--help").startswith("usage: gridmill") and run.stderr == ""
     assert text("--version") == text("version") and text("version").startswith("gridmill 0.")
-    for command in ("run", "arena", "ops", "stats", "ping", "bench", "drain"):
+    for command in ("run", "arena", "ops", "stats", "ping", "bench", "drain", "version"):
         assert text(command, "--help").startswith(f"usage: gridmill {command}")
     run(exit_code=2)
     refused(2, "unknown command", "fly")
@@ -56,11 +56,18 @@ def help_and_usage():
                           ("--seed", "-1")):
         refused(2, f'{option}: "{value}" is not ', "bench", option, value)
     refused(2, "takes no arguments", "bench", "extra")
+    refused(2, "takes no arguments", "version", "extra")
 
 
 def help_of_ops():
-    """Every argument of ops.def is an option, and an op's help has its own."""
+    """Every argument of ops.def is an option, and an op's help has its own; what is long is wrapped."""
     everything = text("run", "--help")
+    takers = r"\(select_if,\s+partition,\s+count_if\)$"
+    assert re.search(r"^      --compare HOW +eq, .*\n {24}\S.* " + takers, everything, re.M), everything
+    for op in ("histogram_edges", "scatter"):
+        long = text("run", op, "--help")
+        assert max(map(len, long.splitlines())) <= 100, long
+    assert max(map(len, everything.splitlines())) <= 110, everything
     table = open(os.path.join(os.environ["GM_E2E"], "..", "..", "proto", "ops.def")).read()
     arguments = re.findall(r"^ARG\((\w+),", table, re.M)
     assert len(arguments) > 20 and all(f" --{name.replace('_', '-')} " in everything for name in arguments), everything
@@ -325,12 +332,14 @@ def figures(daemon):
     sort = next(op for op in ops if op["name"] == "sort")["arguments"]
     assert sort == [{"name": "descending", "type": "bool", "optional": True, "help": "largest first"}], sort
     assert next(op for op in ops if op["name"] == "nop")["buffers"] == []
+    edges = text("ops", "histogram_edges")
+    assert next(op for op in ops if op["name"] == "histogram_edges")["help"] in " ".join(edges.split()), edges
     shown = text("ops", "histogram")
     assert re.search(r"^  out\[0\] +bins +u64$", shown, re.M) and re.search(r"^  hi +number +upper", shown, re.M), shown
     assert re.search(r"f64 +\[descending\]$", text("ops"), re.M), text("ops")
     for op in ops:  # what the command shows without a daemon is the same
         offline = text("run", op["name"], "--help")
-        assert op["help"] in offline
+        assert op["help"] in " ".join(offline.split()), offline
         assert [f'{b["name"]} {b["extent"]} ({b["content"]})' for b in op["buffers"]] == \
             [re.sub(" +", " ", line) for line in re.findall(r"^ +((?:in|out)\[.*)$", offline, re.M)], offline
         assert [a["name"] for a in op["arguments"]] == \

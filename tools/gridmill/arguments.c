@@ -7,6 +7,7 @@
 
 #include "arguments.h"
 #include "command.h"
+#include "table.h"
 #include "text.h"
 
 #include <inttypes.h>
@@ -240,20 +241,30 @@ static const char *placeholder(uint32_t arg)
     }
 }
 
-/* The ops that take it, for people. */
-static void print_takers(uint32_t arg)
-{
-    const char *before = " (";
+#define HELP_COLUMN 24u
+#define WORD_BYTES 64u
+#define OP(id, name, shape, types, result, work, tile_bytes, tolerance, help)                                          \
+    static_assert(sizeof "(" #name ")" <= WORD_BYTES, "an op's name has room");
+#include "ops.def"
+#undef OP
 
-    for (uint32_t op = 0; op < GM_OP_COUNT; op++) {
+/* The ops that take it, for people, behind its help. */
+static void print_takers(uint32_t arg, size_t column)
+{
+    const char *before = "(", *taker = NULL;
+    char word[WORD_BYTES];
+
+    for (uint32_t op = 0; op <= GM_OP_COUNT; op++) {
         const struct gm_op_row row = gm_op_row(op);
-        if (!gm_args_takes(&row, (enum gm_arg)arg))
+        if (op < GM_OP_COUNT && !gm_args_takes(&row, (enum gm_arg)arg))
             continue;
-        printf("%s%s", before, gm_op_name(op));
-        before = ", ";
+        if (taker != NULL) {
+            const int length = snprintf(word, sizeof word, "%s%s%s", before, taker, op < GM_OP_COUNT ? "," : ")");
+            column = print_words(word, (size_t)length, HELP_COLUMN, column);
+            before = "";
+        }
+        taker = gm_op_name(op);
     }
-    if (before[0] == ',')
-        putchar(')');
 }
 
 void arguments_help(uint32_t op)
@@ -264,9 +275,13 @@ void arguments_help(uint32_t op)
         if (op < GM_OP_COUNT && !gm_args_takes(&row, (enum gm_arg)arg))
             continue;
         const int length = printf("      %s%s", argument_option(arg), placeholder(arg));
-        printf("%*s%s", length < 24 ? 24 - length : 1, "", gm_arg_help(arg));
+        if (length < (int)HELP_COLUMN)
+            printf("%*s", (int)HELP_COLUMN - length, "");
+        else
+            printf("\n%*s", (int)HELP_COLUMN, "");
+        const size_t column = print_words(gm_arg_help(arg), strlen(gm_arg_help(arg)), HELP_COLUMN, HELP_COLUMN);
         if (op >= GM_OP_COUNT)
-            print_takers(arg);
+            print_takers(arg, column);
         putchar('\n');
     }
 }

@@ -102,8 +102,11 @@ static bool print_meaning(const msgpack_object_map *op)
     static const char *const argument[] = {"name", "type", "optional", "help"};
     const msgpack_object *const help = reply_get(op, "help");
 
-    if (help != NULL && help->type == MSGPACK_OBJECT_STR)
-        printf("  %.*s\n", (int)help->via.str.size, help->via.str.ptr);
+    if (help != NULL && help->type == MSGPACK_OBJECT_STR) {
+        fputs("  ", stdout);
+        print_words(help->via.str.ptr, help->via.str.size, 2, 2);
+        putchar('\n');
+    }
     return print_maps(reply_array(op, "buffers"), buffer, sizeof buffer / sizeof *buffer) &&
            print_maps(reply_array(op, "arguments"), argument, sizeof argument / sizeof *argument);
 }

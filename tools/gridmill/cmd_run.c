@@ -11,6 +11,7 @@
 #include "output.h"
 #include "place.h"
 #include "reply.h"
+#include "table.h"
 #include "text.h"
 
 #include <inttypes.h>
@@ -58,11 +59,12 @@ static void print_op_help(uint32_t op)
 {
     const struct gm_op_row row = gm_op_row(op);
 
-    printf("usage: gridmill run %s%s [OPTION...]\n\n%s\n", gm_op_name(op),
+    printf("usage: gridmill run %s%s [OPTION...]\n\n", gm_op_name(op),
            row.inputs == 0   ? ""
            : row.inputs == 1 ? " [INPUT]"
-                             : " INPUT [INPUT]",
-           gm_op_help(op));
+                             : " INPUT [INPUT]");
+    print_words(gm_op_help(op), strlen(gm_op_help(op)), 0, 0);
+    putchar('\n');
     for (uint32_t i = 0; i < (uint32_t)row.inputs + row.outputs; i++) {
         char name[GM_FIELD_BYTES_MAX];
         gm_buffer_name(&row, i, "", name);

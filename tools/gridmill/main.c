@@ -23,7 +23,10 @@ static void print_help(FILE *to)
 
 int cmd_version(int argc, char **argv)
 {
-    (void)argv;
+    if (argc == 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
+        puts("usage: gridmill version\n\nPrints the version of this command and of its library; so does --version.");
+        return EXIT_DONE;
+    }
     if (argc > 1)
         return usage_error("version", "version takes no arguments");
     printf("gridmill %s\n", gm_version());

@@ -79,3 +79,22 @@ void table_free(struct table *table)
     free(table->cells);
     *table = (struct table){0};
 }
+
+size_t print_words(const char *text, size_t bytes, size_t indentation, size_t column)
+{
+    for (size_t at = 0; at < bytes;) {
+        size_t length = 0;
+        while (at + length < bytes && text[at + length] != ' ')
+            length++;
+        if (length > 0 && column > indentation && column + 1 + length > PARAGRAPH_WIDTH) {
+            printf("\n%*s", (int)indentation, "");
+            column = indentation;
+        }
+        if (length > 0) {
+            printf("%s%.*s", column > indentation ? " " : "", (int)length, text + at);
+            column += length + (column > indentation);
+        }
+        at += length + 1;
+    }
+    return column;
+}

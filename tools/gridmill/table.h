@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Tables for people: cells of text, columns as wide as their widest cell. One thread; bounded by the rows and columns
- * it is made for.
+ * Text for people: tables, whose columns are as wide as their widest cell, and paragraphs. One thread; a table is
+ * bounded by the rows and columns it is made for, a paragraph takes no memory.
  */
 #ifndef GM_TABLE_H
 #define GM_TABLE_H
@@ -11,7 +11,8 @@
 #include <stdint.h>
 
 #define TABLE_COLUMNS_MAX 20u
-#define TABLE_CELL_BYTES  120u
+#define TABLE_CELL_BYTES 120u
+#define PARAGRAPH_WIDTH 100u
 
 struct table {
     size_t rows, capacity, columns;
@@ -28,5 +29,10 @@ void table_cell(struct table *table, size_t column, const char *format, ...) __a
 /* Prints on standard output, every line behind this indentation. */
 void table_print(const struct table *table, const char *indentation);
 void table_free(struct table *table);
+
+/* Prints the words of a text on standard output, in lines of PARAGRAPH_WIDTH (a longer word has its own) that begin
+ * behind an indentation. The column is where the last line ends so far, and the indentation where one has just begun;
+ * returns where it ends now, for more words of the same paragraph. */
+size_t print_words(const char *text, size_t bytes, size_t indentation, size_t column);
 
 #endif
