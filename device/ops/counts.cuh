@@ -11,6 +11,7 @@
 #define GM_OPS_COUNTS_CUH
 
 #include "cuda/prim/pack.cuh"
+#include "cuda/prim/reduce.cuh"
 #include "ops/bins.h"
 #include "ops/run.cuh"
 
@@ -322,6 +323,13 @@ __device__ __forceinline__ void gm_counts_share(struct gm_run *run, C &c, R &rul
     }
 }
 
+/* How many were counted, over threads. */
+struct gm_counts_sum {
+    typedef unsigned long long Value;
+    __device__ __forceinline__ static Value zero() { return 0; }
+    __device__ __forceinline__ static Value combine(Value a, Value b) { return a + b; }
+};
+
 /* Adds the rows of all shares into a buffer: groups of threads take every so many rows, shared memory joins the groups.
  * The result is how many were counted. */
 __device__ __forceinline__ void gm_counts_finish(struct gm_run *run, uint32_t output)
@@ -351,16 +359,9 @@ __device__ __forceinline__ void gm_counts_finish(struct gm_run *run, uint32_t ou
         }
         __syncthreads();
     }
-    for (int mask = 16; mask > 0; mask /= 2)
-        counted += __shfl_xor_sync(0xffffffffu, counted, mask);
-    if (threadIdx.x % 32u == 0)
-        part[threadIdx.x / 32u] = counted;
-    __syncthreads();
-    if (threadIdx.x == 0) {
-        for (uint32_t w = 1; w < GM_BLOCK_WARPS; w++)
-            counted += part[w];
+    counted = gm_block_combine<gm_counts_sum>(counted, part);
+    if (threadIdx.x == 0)
         run->result = counted;
-    }
 }
 
 #endif

@@ -101,16 +101,9 @@ __device__ __forceinline__ void gm_many_store(const struct gm_run *run, uint32_t
         out[bin] = times;
         counted += times;
     }
-    for (int mask = 16; mask > 0; mask /= 2)
-        counted += __shfl_xor_sync(0xffffffffu, counted, mask);
-    if (threadIdx.x % 32u == 0)
-        sums[threadIdx.x / 32u] = counted;
-    __syncthreads();
-    if (threadIdx.x == 0) {
-        for (uint32_t w = 1; w < GM_BLOCK_WARPS; w++)
-            counted += sums[w];
+    counted = gm_block_combine<gm_counts_sum>(counted, sums);
+    if (threadIdx.x == 0)
         *gm_many_own(run->job, run->share) = counted;
-    }
 }
 
 /* ---- direct ---- */
@@ -444,8 +437,7 @@ __device__ __forceinline__ void gm_many_finish(struct gm_run *run)
         return;
     for (uint32_t share = threadIdx.x; share < job->shares; share += 32u)
         counted += __ldcg(gm_many_own(job, share));
-    for (int mask = 16; mask > 0; mask /= 2)
-        counted += __shfl_xor_sync(0xffffffffu, counted, mask);
+    counted = gm_warp_combine<gm_counts_sum>(counted);
     if (threadIdx.x == 0)
         run->result = counted;
 }
