@@ -45,6 +45,25 @@ GM_DEV void gm_back_count_all(struct gm_disp *d, bool mine, uint64_t word)
     }
 }
 
+/* Entries of jobs that have ended go back to the wings that they are of; owner: as gm_entry_owner says. Not before they
+ * were counted: a lane is closed when nothing of it is in flight. Whole warp. */
+GM_DEV void gm_back_wings(const struct gm_core *core, struct gm_disp *d, uint32_t owner, uint64_t word)
+{
+    for (uint32_t w = 0; w < core->wings; w++) {
+        struct gm_wing *wing = &d->wing[w];
+        const bool mine = owner == w + 1u;
+        const uint32_t count = gm_count_ones(gm_ballot(mine)), rank = gm_scan_exclusive(mine ? 1u : 0u);
+        if (count == 0)
+            continue;
+        if (mine)
+            wing->free[(wing->freed + rank) % GM_WING_ENTRIES_MAX] = (uint16_t)gm_inbox_entry(word);
+        gm_syncwarp();
+        if (gm_lane_id() == 0) /* Release: pairs with the acquires in gm_wing_has and gm_wings_notes. */
+            gm_store_release_block_u32(&wing->freed, wing->freed + count);
+        gm_syncwarp();
+    }
+}
+
 /* One look at the inbox: a message for each SIMT lane. Whether there was any. */
 GM_DEV bool gm_back_inbox(const struct gm_core *core, struct gm_disp *d)
 {
@@ -56,10 +75,13 @@ GM_DEV bool gm_back_inbox(const struct gm_core *core, struct gm_disp *d)
         return false;
     const bool mine = gm_lane_id() < count, passes = mine && gm_inbox_kind(word) == GM_INBOX_NEXT;
     const bool ends = mine && !passes;
-    const uint32_t ends_rank = gm_scan_exclusive(ends ? 1u : 0u), passes_rank = gm_scan_exclusive(passes ? 1u : 0u);
-    const uint32_t freed = gm_count_ones(gm_ballot(ends)), passed = gm_count_ones(gm_ballot(passes));
+    const uint32_t owner = ends ? gm_entry_owner(core, gm_inbox_entry(word)) : 0;
+    const bool fronts = ends && owner == 0;
+    const uint32_t ends_rank = gm_scan_exclusive(fronts ? 1u : 0u), passes_rank = gm_scan_exclusive(passes ? 1u : 0u);
+    const uint32_t freed = gm_count_ones(gm_ballot(fronts)), passed = gm_count_ones(gm_ballot(passes));
     gm_back_count_all(d, ends, word);
-    if (ends)
+    gm_back_wings(core, d, owner, word);
+    if (fronts)
         crew->back[(crew->freed + ends_rank) % GM_ENTRIES_MAX] = (uint16_t)gm_inbox_entry(word);
     if (passes)
         crew->message[(crew->messages + passes_rank) % GM_ENTRIES_MAX] = (uint32_t)word;
