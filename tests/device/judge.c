@@ -67,11 +67,16 @@ void gm_case_check_bytes(const uint8_t *is, const uint8_t *should, uint64_t byte
 {
     if (bytes == 0 || memcmp(is, should, bytes) == 0)
         return;
-    uint64_t i = 0;
+    uint64_t i = 0, last = bytes - 1u, count = 0;
     while (is[i] == should[i])
         i++;
-    fail_msg("%s: %s differs first at byte %llu of %llu: %02x, not %02x", what, which, (unsigned long long)i,
-             (unsigned long long)bytes, is[i], should[i]);
+    while (is[last] == should[last])
+        last--;
+    for (uint64_t at = i; at <= last; at++)
+        count += is[at] != should[at];
+    fail_msg("%s: %s differs in %llu of %llu bytes, from %llu to %llu; the first is %02x, not %02x", what, which,
+             (unsigned long long)count, (unsigned long long)bytes, (unsigned long long)i, (unsigned long long)last, is[i],
+             should[i]);
 }
 
 static double float_at(const uint8_t *data, uint64_t i, uint32_t dtype)

@@ -337,12 +337,11 @@ static void floats_are_the_same_bits_for_every_number_of_workers(void **state)
 {
     static const uint32_t floats[] = {GM_DTYPE_f32, GM_DTYPE_f64}, workers[] = {1, 2, 3, 4, 7};
     uint8_t *first = malloc(ROOM);
-    (void)state;
+    struct fixture *f = *state;
     assert_non_null(first);
     for (uint32_t k = 0; k < 2; k++)
         for (uint32_t d = 0; d < 2; d++)
             for (uint32_t w = 0; w < sizeof workers / sizeof *workers; w++) {
-                struct fixture f;
                 struct gm_case c = {.op = sums[k],
                                     .dtype = floats[d],
                                     .n = gm_harness_is_cuda() ? TILES * tile_of(sums[k], floats[d]) - 3u : 100003,
@@ -350,16 +349,17 @@ static void floats_are_the_same_bits_for_every_number_of_workers(void **state)
                                     .pattern = GM_PATTERN_RANDOM,
                                     .align_in = w % 4u,
                                     .align_out = w % 2u};
-                memset(&f, 0, sizeof f);
-                open_with(&f, workers[w]);
+                close_it(f); /* a GPU has one owner */
+                open_with(f, workers[w]);
                 gm_case_choose(&c);
-                gm_seat_run(&f.seat, &c);
+                gm_seat_run(&f->seat, &c);
                 if (w == 0)
-                    memcpy(first, output(&f), c.n * gm_dtype_bytes(c.dtype));
-                assert_memory_equal(output(&f), first, c.n * gm_dtype_bytes(c.dtype));
-                close_it(&f);
+                    memcpy(first, output(f), c.n * gm_dtype_bytes(c.dtype));
+                assert_memory_equal(output(f), first, c.n * gm_dtype_bytes(c.dtype));
             }
     free(first);
+    close_it(f);
+    open_with(f, 0);
 }
 
 /* Sums that fit and keep rising, least elements that come late, segments that are longer than many tiles. */
