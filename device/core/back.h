@@ -52,9 +52,10 @@ GM_DEV void gm_back_wings(const struct gm_core *core, struct gm_disp *d, uint32_
     for (uint32_t w = 0; w < core->wings; w++) {
         struct gm_wing *wing = &d->wing[w];
         const bool mine = owner == w + 1u;
-        const uint32_t count = gm_count_ones(gm_ballot(mine)), rank = gm_scan_exclusive(mine ? 1u : 0u);
+        const uint32_t count = gm_count_ones(gm_ballot(mine));
         if (count == 0)
             continue;
+        const uint32_t rank = gm_scan_exclusive(mine ? 1u : 0u);
         if (mine)
             wing->free[(wing->freed + rank) % GM_WING_ENTRIES_MAX] = (uint16_t)gm_inbox_entry(word);
         gm_syncwarp();

@@ -37,7 +37,7 @@ struct rig {
     struct gm_disp *d;
     struct gm_counters *shared;
     struct gm_device_counters counters; /* as gridmilld sees them */
-    struct gm_lane_note notes[GM_LANE_TABLE] __attribute__((aligned(64))); /* as in the region */
+    _Alignas(64) struct gm_lane_note notes[GM_LANE_TABLE]; /* as in the region */
     struct gm_lane_header *admin_header;
     struct gm_desc_slot *admin_sq;
     uint64_t admin_position;
