@@ -120,7 +120,7 @@ static void gm_region_keep(struct gm_device_counters *past, const struct gm_devi
     past->lane_submitted += now->lane_submitted, past->lane_done += now->lane_done;
     past->lane_failed += now->lane_failed, past->lane_rejected += now->lane_rejected;
     past->lane_cancelled += now->lane_cancelled;
-    past->engine_copies += now->engine_copies, past->engine_full += now->engine_full;
+    past->engine_copies += now->engine_copies, past->engine_full += now->engine_full, past->leases += now->leases;
     for (uint32_t op = 0; op < GM_OP_COUNT; op++)
         past->op_done[op] += now->op_done[op], past->op_failed[op] += now->op_failed[op];
 }

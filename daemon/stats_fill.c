@@ -120,6 +120,7 @@ static void gm_fill_scheduler(const struct gm_device *v, const struct gm_device_
     s->wakes = past->wakes + gm_load_relaxed_u64(&c->wakes);
     s->engine_copies = past->engine_copies + gm_load_relaxed_u64(&c->engine_copies);
     s->engine_full = past->engine_full + gm_load_relaxed_u64(&c->engine_full);
+    s->leases = past->leases + gm_load_relaxed_u64(&c->leases);
 }
 
 static const struct gm_device_counters *gm_counters_of(const struct gm_device *v)

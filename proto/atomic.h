@@ -8,6 +8,7 @@
 #ifndef GM_PROTO_ATOMIC_H
 #define GM_PROTO_ATOMIC_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "ops.h" /* GM_HD */
@@ -155,6 +156,11 @@ GM_HD void gm_store_release_block_u64(uint64_t *p, uint64_t v) { gm_store_releas
 GM_HD void gm_add_relaxed_block_u64(uint64_t *p, uint64_t v) { (void)__atomic_fetch_add(p, v, __ATOMIC_RELAXED); }
 GM_HD void gm_or_release_block_u32(uint32_t *p, uint32_t v) { (void)__atomic_fetch_or(p, v, __ATOMIC_RELEASE); }
 GM_HD uint32_t gm_and_acquire_block_u32(uint32_t *p, uint32_t v) { return __atomic_fetch_and(p, v, __ATOMIC_ACQUIRE); }
+/* Whether the word was what it was held for, and so became v. */
+GM_HD bool gm_swap_relaxed_block_u64(uint64_t *p, uint64_t held, uint64_t v)
+{
+    return __atomic_compare_exchange_n(p, &held, v, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+}
 
 /* A granule between two threads of one processor: the store of each is its release, the load its acquire. */
 GM_HD struct gm_granule gm_load16_gpu(const struct gm_granule *p) { return gm_load16_sys(p); }

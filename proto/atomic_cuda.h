@@ -91,6 +91,17 @@ static __device__ __forceinline__ uint32_t gm_and_acquire_block_u32(uint32_t *p,
     return old;
 }
 
+/* Whether the word was what it was held for, and so became v. */
+static __device__ __forceinline__ bool gm_swap_relaxed_block_u64(uint64_t *p, uint64_t held, uint64_t v)
+{
+    uint64_t old;
+    asm volatile("atom.relaxed.cta.shared.cas.b64 %0, [%1], %2, %3;"
+                 : "=l"(old)
+                 : "r"((uint32_t)__cvta_generic_to_shared(p)), "l"(held), "l"(v)
+                 : "memory");
+    return old == held;
+}
+
 /* Two 64-bit words in one access, for this GPU alone. */
 static __device__ __forceinline__ void gm_store_pair_gpu(void *p, uint64_t low, uint64_t high)
 {

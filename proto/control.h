@@ -121,6 +121,7 @@ struct gm_device_counters {
     uint64_t lane_done, lane_failed, lane_rejected, lane_cancelled;
     uint64_t engine_copies; /* jobs given to the copy engine */
     uint64_t engine_full;   /* large enough for it, and done by workers because it had GM_COPIES_MAX */
+    uint64_t leases;        /* times that a lane was served by a wing */
     uint64_t op_done[GM_OP_COUNT], op_failed[GM_OP_COUNT]; /* failed: also cancelled ones */
 };
 

@@ -43,6 +43,9 @@
 #define GM_TICKETS     8192u /* ticket ring slots, a power of two */
 #define GM_PHASES_MAX  32u   /* phases of one job: 8 digits x 2 passes of a 64-bit radix sort, and room */
 #define GM_POLL_MAX    32u   /* descriptor slots read from a lane in one turn */
+#define GM_WINGS_MAX   3u    /* of a dispatcher: each serves a lane that is full, beside the front */
+#define GM_WING_SHIFT  3u    /* an eighth of the entries is each wing's own */
+#define GM_WING_ENTRIES_MAX (GM_ENTRIES_MAX >> GM_WING_SHIFT)
 #define GM_CANCELS_MAX 64u   /* cancelled positions that poll has not reached yet, per lane */
 #define GM_ENTRY_SCRATCH 4096u /* bytes of workspace that every entry owns, so that small jobs reserve nothing */
 #define GM_WORKSPACE_PIECES 512u /* pieces the workspace pool can be cut into */
@@ -118,6 +121,7 @@ static_assert(GM_IS_POW2(GM_CLIENT_LANE_SLOTS_MAX) && GM_CLIENT_LANE_SLOTS_MAX <
                   GM_CLIENT_LANE_SLOTS_DEFAULT <= GM_CLIENT_LANE_SLOTS_MAX, "client lanes are lanes");
 static_assert(GM_IS_POW2(GM_ADMIN_SLOTS) && GM_IS_POW2(GM_TICKETS) && GM_IS_POW2(GM_ENTRIES_MAX), "masks index rings");
 static_assert(GM_SHARES_MAX * 2 <= GM_TICKETS, "the widest phase and every worker's stop ticket fit the ring together");
+static_assert(GM_WINGS_MAX <= 4, "at least half of the entries are the front's");
 static_assert(GM_ENTRIES_MAX + GM_SHARES_MAX <= GM_TICKETS, "entries full of narrow jobs leave credit for a wide one");
 static_assert(GM_ENTRIES_MAX <= 4096 && GM_SHARES_MAX <= 4096, "a ticket slot has 12 bits for each");
 static_assert(GM_CPU_WORKERS_MAX <= GM_SHARES_MAX, "every worker can have a share");

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The admin lane: privileged descriptors from the device process, one a turn, every turn. The front of the dispatcher
- * is the only writer of its tables, so nothing is locked; while lanes come or go the scout looks nowhere. Whole warp;
- * changes are made by its first lane.
+ * is the only writer of its tables, so nothing is locked; while it looks at them or changes them no lane is leased, and
+ * while lanes come or go the scout looks nowhere. Whole warp; changes are made by its first lane.
  */
 #ifndef GM_CORE_ADMIN_H
 #define GM_CORE_ADMIN_H
 
+#include "lease.h"
 #include "start.h"
 
 GM_DEV uint32_t gm_admin_word(const struct gm_disp *d, uint32_t word) { return d->side[word / 3u].w[word % 3u]; }
@@ -162,7 +163,11 @@ GM_DEV_CALL uint32_t gm_admin(struct gm_disp *d)
     const uint64_t position = gm_admin_word64(d, GM_A_POSITION), at = d->admin_head;
     /* Acquire: what the device process prepared before it wrote the descriptor (cleared memory, mapped rings). */
     gm_fence_acq_rel_sys();
-    gm_back_collect(d); /* what is in flight is looked for below */
+    if (op != GM_ADMIN_PING) { /* what is in flight is looked for below */
+        gm_wings_recall(d);
+        gm_back_collect(d);
+        gm_wings_notes(d);
+    }
     const bool closes = op == GM_ADMIN_LANE_CLOSE, lanes = closes || op == GM_ADMIN_LANE_OPEN;
     if (lanes)
         gm_scout_hold(d);

@@ -50,16 +50,39 @@ GM_DEV void gm_back_count_all(struct gm_disp *d, bool mine, uint64_t word)
     }
 }
 
+/* Entries of jobs that have ended go back to the wings that they are of; owner: as gm_entry_owner says. Not before they
+ * were counted: a lane is closed when nothing of it is in flight. Whole warp. */
+GM_DEV void gm_back_wings(const struct gm_core *core, struct gm_disp *d, uint32_t owner, uint64_t word)
+{
+    for (uint32_t w = 0; w < core->wings; w++) {
+        struct gm_wing *wing = &d->wing[w];
+        const bool mine = owner == w + 1u;
+        const uint32_t count = gm_count_ones(gm_ballot(mine));
+        if (count == 0)
+            continue;
+        const uint32_t rank = gm_scan_exclusive(mine ? 1u : 0u);
+        if (mine)
+            wing->free[(wing->freed + rank) % GM_WING_ENTRIES_MAX] = (uint16_t)gm_inbox_entry(word);
+        gm_syncwarp();
+        if (gm_lane_id() == 0) /* Release: pairs with the acquires in gm_wing_has and gm_wings_notes. */
+            gm_store_release_block_u32(&wing->freed, wing->freed + count);
+        gm_syncwarp();
+    }
+}
+
 /* What the first count SIMT lanes have of the messages at the head of the inbox. Whole warp. */
-GM_DEV void gm_back_take(struct gm_disp *d, uint64_t word, uint32_t count)
+GM_DEV void gm_back_take(const struct gm_core *core, struct gm_disp *d, uint64_t word, uint32_t count)
 {
     struct gm_crew *crew = &d->crew;
     const bool mine = gm_lane_id() < count, passes = mine && gm_inbox_kind(word) == GM_INBOX_NEXT;
     const bool ends = mine && !passes;
-    const uint32_t ends_rank = gm_scan_exclusive(ends ? 1u : 0u), passes_rank = gm_scan_exclusive(passes ? 1u : 0u);
-    const uint32_t freed = gm_count_ones(gm_ballot(ends)), passed = gm_count_ones(gm_ballot(passes));
+    const uint32_t owner = ends ? gm_entry_owner(core, gm_inbox_entry(word)) : 0;
+    const bool fronts = ends && owner == 0;
+    const uint32_t ends_rank = gm_scan_exclusive(fronts ? 1u : 0u), passes_rank = gm_scan_exclusive(passes ? 1u : 0u);
+    const uint32_t freed = gm_count_ones(gm_ballot(fronts)), passed = gm_count_ones(gm_ballot(passes));
     gm_back_count_all(d, ends, word);
-    if (ends)
+    gm_back_wings(core, d, owner, word);
+    if (fronts)
         crew->back[(crew->freed + ends_rank) % GM_ENTRIES_MAX] = (uint16_t)gm_inbox_entry(word);
     if (passes)
         crew->message[(crew->messages + passes_rank) % GM_ENTRIES_MAX] = (uint32_t)word;
@@ -98,7 +121,7 @@ GM_DEV bool gm_back_inbox(const struct gm_core *core, struct gm_disp *d)
     GM_UNROLL
     for (uint32_t r = 0; r < GM_BACK_ROUNDS; r++)
         if (count[r] != 0)
-            gm_back_take(d, word[r], count[r]);
+            gm_back_take(core, d, word[r], count[r]);
     return true;
 }
 

@@ -45,16 +45,17 @@ GM_DEV int32_t gm_check_buffer(const struct gm_disp *d, bool lane0, uint32_t ses
 struct gm_words {
     uint32_t w[12];
 };
-GM_DEV struct gm_words gm_poll_words(const struct gm_disp *d, uint32_t k)
+GM_DEV struct gm_words gm_stage_words(const struct gm_granule *stage, uint32_t k)
 {
     struct gm_words words;
     GM_UNROLL
     for (uint32_t i = 0; i < 4; i++) {
-        const struct gm_granule g = d->stage[k * 4u + i];
+        const struct gm_granule g = stage[k * 4u + i];
         words.w[i * 3u] = g.w[0], words.w[i * 3u + 1u] = g.w[1], words.w[i * 3u + 2u] = g.w[2];
     }
     return words;
 }
+GM_DEV struct gm_words gm_poll_words(const struct gm_disp *d, uint32_t k) { return gm_stage_words(d->stage, k); }
 
 /* Words of buffers that the op does not have are zero, so that they can mean something one day. */
 GM_DEV bool gm_check_unused(const struct gm_op_row *row, bool lane0, const struct gm_words *head,
@@ -165,7 +166,7 @@ GM_DEV int32_t gm_check(const struct gm_core *core, const struct gm_disp *d, uin
     job->bins = args.count2 != 0 ? args.count * args.count2 : args.count; /* all of them; the op divides */
     job->type2 = args.type2;
     job->marks = args.count2 != 0 || (args.value[2] | args.value[3]) != 0 ? GM_MARK_MORE : 0;
-    job->start_ns = d->now_ns;
+    job->start_ns = 0; /* is for who starts it */
     job->value[0] = args.value[0];
     job->value[1] = args.value[1];
     GM_UNROLL

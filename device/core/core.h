@@ -99,6 +99,7 @@ struct gm_lane_row {
     uint64_t noted;       /* completed, as the lane's note says it */
     uint32_t strikes;     /* times in a row that it looked ready and had nothing whole */
     uint32_t shut;        /* open, but nothing more is taken from it */
+    uint32_t lease;       /* wing + 1 whose the lane is for now; 0: it is the front's */
 };
 
 /* One bit for each lane. */
@@ -159,21 +160,23 @@ struct gm_core {
     uint64_t copy_bytes;       /* from so many on a copy between host and device memory is the copy engine's */
     uint64_t idle_ns;          /* park after this long without work; UINT64_MAX: never */
     uint32_t tickets_log2, entries_count, entries_log2, workers, host_shares;
+    uint32_t wings;            /* that run */
     uint32_t park_in_flight;   /* CPU: park while jobs run, because a push into the inbox wakes the dispatcher */
 };
 
 /* What of its own the front has to look at. */
 enum gm_attention {
     GM_ATTEND_ADMIN = 1,   /* an admin descriptor is in side */
-    GM_ATTEND_MESSAGES = 2 /* the back has put messages into message */
+    GM_ATTEND_MESSAGES = 2, /* the back has put messages into message */
+    GM_ATTEND_WINGS = 4     /* a lease has ended */
 };
 
-/* What the three parts of the dispatcher tell each other: the front serves lanes, and is the only one that starts jobs
- * and publishes; the back empties the inbox; the scout looks at everything in host memory that is not the front's lane.
- * On a GPU each is a warp, on the CPU they are one thread. Every word has one writer, but attention, which is a set. */
+/* What the parts of the dispatcher tell each other: the front serves lanes, and starts jobs of every kind; the back
+ * empties the inbox; the scout looks at everything in host memory that is not the front's lane or a wing's. On a GPU
+ * each is a warp, on the CPU they are one thread. Every word has one writer, but attention, which is a set. */
 struct gm_crew {
     uint64_t ack_floor;  /* back: every ticket below was read */
-    uint32_t attention;  /* set by back and scout, cleared by the front */
+    uint32_t attention;  /* set by back, scout and wings, cleared by the front */
     uint32_t freed;      /* back: entries put into back so far */
     uint32_t messages;   /* back: words put into message so far */
     uint32_t hold;       /* front: odd while the scout is to look nowhere */
@@ -187,6 +190,27 @@ struct gm_crew {
     uint16_t back[GM_ENTRIES_MAX];    /* entries of jobs that were answered */
 };
 
+/* A wing: starts what goes the quick way from one lane that the front has leased to it; see lease.h. Its entries are a
+ * fixed part of all, and as much ring credit, since its jobs take one ticket each. */
+struct __attribute__((aligned(16))) gm_wing {
+    struct gm_granule stage[2 * GM_POLL_MAX * 4]; /* wing: private copies of one look */
+    uint32_t given;      /* front: leases so far, modulo 2^32; the last one's number */
+    uint32_t recall;     /* front: the lease that is to end */
+    uint32_t returned;   /* wing: the lease that ended last. It has one while this is not given */
+    uint32_t lane;       /* front, while the wing has no lease: whose it is */
+    uint32_t freed;      /* back: entries put into free so far */
+    uint32_t taken;      /* wing: of these */
+    uint32_t quick[2];   /* wing: jobs started, as in gm_disp but modulo 2^32 */
+    uint32_t counted[2]; /* front: of these, those in the counters */
+    uint32_t landed;     /* wing: what its last looks brought, so that they are waited for */
+    uint32_t freed_seen; /* wing: of freed */
+    uint32_t turns;      /* wing: of this lease */
+    uint32_t empty;      /* wing: looks in a row that brought nothing */
+    uint32_t shortage;   /* wing: turns in a row without room or entries */
+    uint32_t pad;
+    uint16_t free[GM_WING_ENTRIES_MAX]; /* entries that it may take */
+};
+
 /* Private to the dispatcher. Copied in 16-byte pieces between launches of a GPU's kernel. */
 struct __attribute__((aligned(128))) gm_disp {
     struct gm_granule stage[GM_POLL_MAX * 4]; /* private copies of one poll */
@@ -194,7 +218,7 @@ struct __attribute__((aligned(128))) gm_disp {
     struct gm_core core;                     /* a copy for the calls of a turn, apart from a kernel's parameters */
     struct gm_op_row op_row[GM_OP_COUNT];     /* the op table, where a look costs no branches */
     struct gm_device_counters counters;
-    uint64_t published; /* next ticket position */
+    uint64_t published; /* next ticket position that nobody has reserved */
     uint64_t inbox_head; /* back */
     uint64_t admin_head;
     uint64_t last_work_ns, now_ns, stop_position;
@@ -213,6 +237,7 @@ struct __attribute__((aligned(128))) gm_disp {
     uint32_t work;                    /* of this turn: slots and messages taken, admin descriptors */
     uint32_t turn;                    /* of the front: counts them, modulo 2^32 */
     uint32_t quick[2]; /* jobs started the quick way that are not in the counters yet: of clients' lanes, of others */
+    uint32_t leased;                        /* front: a bit for each wing that has a lease, as far as it knows */
     uint32_t stopping, asleep;              /* stopping: a STOP descriptor was read and its tickets are not out yet */
     uint32_t pieces, pieces_out;
     uint32_t lane_top, cancels; /* lane_top: one more than the highest open lane */
@@ -229,6 +254,7 @@ struct __attribute__((aligned(128))) gm_disp {
     uint32_t copy_turn[GM_COPIES_MAX];  /* front: how often the place was used; what its words carry as their lap */
     uint16_t copy_entry[GM_COPIES_MAX]; /* front: whose it is */
     struct gm_crew crew;
+    struct gm_wing wing[GM_WINGS_MAX];
     struct gm_lane_row lane[GM_LANE_TABLE];
     struct gm_arena_row arena[GM_ARENAS_MAX];
 };
@@ -253,6 +279,23 @@ GM_DEV struct gm_disp *gm_disp_here(struct gm_disp *d)
 GM_HD bool gm_is_client_lane(uint32_t lane) { return lane != 0 && lane <= GM_LANES_MAX; }
 
 static_assert(GM_LANE_WORDS <= 32u, "ready_words");
+
+/* The last entries are the wings': those of the first wing behind those of the next. */
+GM_HD uint32_t gm_wing_entries(const struct gm_core *core) { return core->entries_count >> GM_WING_SHIFT; }
+GM_HD uint32_t gm_wing_entry(const struct gm_core *core, uint32_t wing, uint32_t i)
+{
+    return core->entries_count - 1u - wing * gm_wing_entries(core) - i;
+}
+GM_HD uint32_t gm_front_entries(const struct gm_core *core)
+{
+    return core->entries_count - core->wings * gm_wing_entries(core);
+}
+/* Whose an entry is: wing + 1, or 0: the front's. */
+GM_HD uint32_t gm_entry_owner(const struct gm_core *core, uint32_t index)
+{
+    const uint32_t behind = core->entries_count - 1u - index;
+    return index < gm_front_entries(core) ? 0 : (behind >> (core->entries_log2 - GM_WING_SHIFT)) + 1u;
+}
 
 GM_HD struct gm_entry *gm_entry_at(const struct gm_core *core, uint32_t index) { return &core->entries[index]; }
 

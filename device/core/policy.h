@@ -4,17 +4,18 @@
  * looked at every turn, which is what a single client's round trip depends on, until the sweep finds something in
  * another one; lanes that are ready take turns, at most GM_POLL_MAX descriptors each. A lane whose next job waits for a
  * resource goes first until it has it, so that wide jobs are not starved by narrow ones that keep taking what is freed;
- * while it waits for the workspace pool, jobs of other lanes that need none are served between. Fairness between the
- * clients of lane 0 is decided before the lane, in gridmilld.
+ * while it waits for the workspace pool, jobs of other lanes that need none are served between. A lane that is leased
+ * to a wing is not chosen. Fairness between the clients of lane 0 is decided before the lane, in gridmilld.
  */
 #ifndef GM_CORE_POLICY_H
 #define GM_CORE_POLICY_H
 
 #include "scout.h"
 
+/* Whether the front may serve it. */
 GM_DEV bool gm_policy_open(const struct gm_disp *d, uint32_t lane)
 {
-    return lane < d->lane_top && d->lane[lane].header != NULL && d->lane[lane].shut == 0;
+    return lane < d->lane_top && d->lane[lane].header != NULL && (d->lane[lane].shut | d->lane[lane].lease) == 0;
 }
 
 /* The first lane after one, in circular order, that is ready; or GM_LANE_NONE. */
@@ -37,8 +38,8 @@ GM_DEV uint32_t gm_policy_ready(const struct gm_disp *d, uint32_t after)
     return GM_LANE_NONE;
 }
 
-/* A lane that was shut while the scout looked at it may be marked after all; it would hide those that are served. One
- * thread. */
+/* A lane that was shut or leased while the scout looked at it may be marked after all; it would hide those that are
+ * served. One thread. */
 GM_DEV void gm_policy_unmark(struct gm_disp *d)
 {
     for (uint32_t lane = gm_policy_ready(d, d->round); lane != GM_LANE_NONE && !gm_policy_open(d, lane);

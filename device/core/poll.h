@@ -73,15 +73,15 @@ GM_DEV uint32_t gm_poll_complete(const struct gm_fetch *f, uint32_t first)
     return count / 4u;
 }
 
-/* Moves what came into the dispatcher's private copy. */
-GM_DEV void gm_poll_land(struct gm_disp *d, const struct gm_fetch *f, uint32_t complete)
+/* Moves what came into a private copy. */
+GM_DEV void gm_poll_land(struct gm_granule *stage, const struct gm_fetch *f, uint32_t complete)
 {
     const uint32_t granules = complete * 4u;
     GM_UNROLL
     for (uint32_t r = 0; r < GM_POLL_ROUNDS; r++) {
         const uint32_t i = r * GM_WARP + gm_lane_id();
         if (r * GM_WARP < granules && i < granules)
-            d->stage[i] = f->slots[r];
+            stage[i] = f->slots[r];
     }
     gm_syncwarp();
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Puts tickets into the ring. The dispatcher is the only publisher; it never waits: gm_room says whether the next n
- * slots were all read in their last lap, and the caller tries again next turn when they were not. A phase goes out in
- * one piece, so that a gang is never half drawn behind something else.
+ * Puts tickets into the ring. The dispatcher alone publishes: its front, and its wings. Whoever does reserves positions
+ * behind all others' and then writes their slots at once: what the jobs need besides is certain by then, and nothing is
+ * waited for between. gm_room says whether the next n slots were all read in their last lap, and the caller tries again
+ * next turn when they were not. A phase goes out in one piece, so that a gang is never half drawn behind others.
  */
 #ifndef GM_CORE_PUBLISH_H
 #define GM_CORE_PUBLISH_H
@@ -47,23 +48,43 @@ GM_DEV void gm_acks_look(const struct gm_core *core, struct gm_disp *d, uint64_t
     gm_syncwarp();
 }
 
-/* Whether positions published .. published + n - 1 may be written, as far as the back has looked: a ticket that was
- * drawn but not yet read must not be overwritten. Whole warp. */
-GM_DEV bool gm_room_there(const struct gm_core *core, const struct gm_disp *d, uint32_t n)
+/* Where the floor has to be before positions from .. from + n - 1 may be written: a ticket that was drawn but not yet
+ * read must not be overwritten. */
+GM_DEV uint64_t gm_room_end(const struct gm_core *core, uint64_t from, uint32_t n)
 {
-    const uint64_t end = d->published + n - ((uint64_t)1 << core->tickets_log2);
-    return (int64_t)(end - gm_agreed_u64(&d->crew.ack_floor)) <= 0;
+    return from + n - ((uint64_t)1 << core->tickets_log2);
+}
+
+/* Whether they may be, as far as the back has looked. Acquire: pairs with the release in gm_acks_look. Whole warp. */
+GM_DEV bool gm_room_there(const struct gm_core *core, const struct gm_disp *d, uint64_t from, uint32_t n)
+{
+    return (int64_t)(gm_room_end(core, from, n) - gm_agreed_u64(&d->crew.ack_floor)) <= 0;
 }
 
 /* The same; who plays the back too looks now. Whole warp. */
-GM_DEV bool gm_room(const struct gm_core *core, struct gm_disp *d, uint32_t n)
+GM_DEV bool gm_room(const struct gm_core *core, struct gm_disp *d, uint64_t from, uint32_t n)
 {
-    if (gm_room_there(core, d, n))
+    if (gm_room_there(core, d, from, n))
         return true;
     if (d->crew.apart)
         return false;
-    gm_acks_look(core, d, d->published + n - ((uint64_t)1 << core->tickets_log2));
-    return gm_room_there(core, d, n);
+    gm_acks_look(core, d, gm_room_end(core, from, n));
+    return gm_room_there(core, d, from, n);
+}
+
+/* Reserves n positions from *base on, unless there is no room. Another's reservation may come between the look and the
+ * swap, and each time one of them gets on. Relaxed: the word says who writes where, and orders nothing. Whole warp. */
+GM_DEV bool gm_reserve(const struct gm_core *core, struct gm_disp *d, uint32_t n, uint64_t *base)
+{
+    for (;;) {
+        const uint64_t from = gm_shfl_u64(gm_load_relaxed_block_u64(&d->published), 0);
+        if (!gm_room(core, d, from, n))
+            return false;
+        if (gm_ballot(gm_lane_id() == 0 && gm_swap_relaxed_block_u64(&d->published, from, from + n)) != 0) {
+            *base = from;
+            return true;
+        }
+    }
 }
 
 /* A reference to a job in its entry. The caller has filled the entry and fenced. One thread. */
@@ -93,8 +114,9 @@ GM_DEV void gm_publish_job(const struct gm_core *core, uint64_t ticket, const st
  * already. The granule is written whole, so the worker finds it with or without. One thread. */
 GM_DEV void gm_publish_abort(const struct gm_core *core, const struct gm_disp *d, uint32_t entry, uint64_t position)
 {
-    const uint64_t ticket = d->published - (uint32_t)((uint32_t)d->published - d->entry_ticket[entry]);
-    if (d->published - ticket > (uint64_t)1 << core->tickets_log2)
+    const uint64_t published = gm_load_relaxed_block_u64(&d->published);
+    const uint64_t ticket = published - (uint32_t)((uint32_t)published - d->entry_ticket[entry]);
+    if (published - ticket > (uint64_t)1 << core->tickets_log2)
         return;
     const uint32_t word = gm_ticket_make(d->note[entry].generation, entry, GM_SHARE_ABORTED);
     gm_store16_gpu(&gm_slot_at(core, ticket)->g[0],

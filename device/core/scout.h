@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The scout: looks at everything in host memory that is not the lane which the front serves. Each turn it asks the
+ * The scout: looks at everything in host memory that is not a lane which front or wings serve. Each turn it asks the
  * admin lane for its next descriptor, and some of the other lanes whether something has begun to come there and whether
  * their client sleeps. It starts nothing: it marks lanes as ready, hands the admin descriptor on, notes whom to wake,
  * and answers copies of the copy engine that are over (copies.h). Whole warp; GM_SWEEP_LANES lanes a turn.
@@ -79,7 +79,8 @@ GM_DEV struct gm_side gm_side_look(const struct gm_core *core, const struct gm_d
             return side;
         if (i >= GM_SIDE_WAIT)
             side.at = &lane->header->wait;
-        else if (side.lane + 1u != gm_load_relaxed_block_u32(&d->hot)) /* the front looks there itself */
+        else if (side.lane + 1u != gm_load_relaxed_block_u32(&d->hot) && /* the front, or a wing, looks there itself */
+                 gm_load_relaxed_block_u32(&lane->lease) == 0)
             side.at = gm_poll_granule(lane->sq, head, lane->slots_log2, 0);
         side.lap = gm_poll_lap(head, lane->slots_log2, 0);
     }

@@ -101,13 +101,11 @@ GM_DEV void gm_start_fence(bool host)
 }
 
 /* Publishes one phase for every SIMT lane that holds one (shares 0: none), those that refer to an entry behind one
- * fence. job: lies in its slot; else NULL. Returns the number of tickets. Whole warp. */
-GM_DEV uint32_t gm_start_publish(const struct gm_core *core, struct gm_disp *d, uint32_t shares, uint32_t index,
-                                 uint32_t generation, const struct gm_job *job, bool host)
+ * fence, into the positions that were reserved from base on. job: lies in its slot; else NULL. Whole warp. */
+GM_DEV void gm_start_publish(const struct gm_core *core, struct gm_disp *d, uint64_t base, uint32_t shares,
+                             uint32_t index, uint32_t generation, const struct gm_job *job, bool host)
 {
     const uint32_t before = gm_scan_exclusive(shares);
-    const uint32_t total = gm_shfl_u32(before + shares, GM_WARP - 1u);
-    const uint64_t base = d->published;
     const bool refers = shares != 0 && job == NULL;
     if (job != NULL) {
         gm_publish_job(core, base + before, job, gm_ticket_make(generation, index, GM_SHARE_INLINE));
@@ -124,10 +122,6 @@ GM_DEV uint32_t gm_start_publish(const struct gm_core *core, struct gm_disp *d, 
                    gm_shfl_u32(shares, who));
     }
     gm_syncwarp();
-    if (gm_lane_id() == 0)
-        gm_store_relaxed_block_u64(&d->published, base + total);
-    gm_syncwarp();
-    return total;
 }
 
 /* What became of one slot of the stage. */
@@ -163,6 +157,7 @@ GM_DEV struct gm_verdict gm_start_judge(const struct gm_core *core, const struct
         wide = gm_poll_words(d, k + 1u);
     const uint64_t position = d->lane[lane_index].head + k;
     v.status = gm_check(core, d, lane_index, position, gm_poll_words(d, k), v.wide, wide, job, &plan);
+    job->start_ns = d->now_ns;
     if (v.status == GM_OK && d->cancels != 0 && gm_cancel_find(d, lane_index, job->position))
         v.status = GM_ECANCELLED;
     if (v.status == GM_OK) {
@@ -180,7 +175,7 @@ GM_DEV bool gm_pool_waits(const struct gm_disp *d, uint32_t lane_index)
 
 /* The longest prefix of the chunk whose resources are there now, as a count of slots. A job on the workspace pool
  * starts in a chunk of its own, because its reservation may fail after others took theirs. Whole warp. */
-GM_DEV uint32_t gm_start_prefix(const struct gm_core *core, struct gm_disp *d, uint32_t lane_index, uint32_t slots,
+GM_DEV uint32_t gm_start_prefix(const struct gm_disp *d, uint32_t lane_index, uint32_t slots,
                                 const struct gm_verdict *v)
 {
     const uint32_t lane = gm_lane_id(), one = v->want != 0 ? 1u : 0u;
@@ -194,10 +189,7 @@ GM_DEV uint32_t gm_start_prefix(const struct gm_core *core, struct gm_disp *d, u
         bound = first_pool == 0 ? (GM_WARP > 1u && (wide & 1u) ? 2u : 1u) : first_pool;
     const bool fits = lane < bound && credit <= d->credit && entries <= d->free_entries;
     const uint32_t run = gm_lowest_zero(gm_ballot(fits));
-    const uint32_t count = run < bound ? run : bound;
-    if (count > 0 && !gm_room(core, d, gm_shfl_u32(credit, count - 1u)))
-        return 0;
-    return count;
+    return run < bound ? run : bound;
 }
 
 /* What a start did, in one value that passes through calls and adds up: slots consumed, jobs started, descriptors
@@ -215,7 +207,7 @@ GM_DEV void gm_lane_shut(struct gm_disp *d, uint32_t lane_index)
     gm_store_relaxed_block_u32(&d->lane[lane_index].shut, 1);
     gm_ready_clear(d, lane_index);
     if (d->held_lane == lane_index + 1u)
-        d->held_lane = 0;
+        gm_store_relaxed_block_u32(&d->held_lane, 0);
 }
 
 /* A client that sends nothing but what is refused costs the others time; after so many in a row nobody listens. */
@@ -225,7 +217,8 @@ GM_DEV void gm_start_abuse(struct gm_disp *d, uint32_t lane_index, uint32_t star
     const uint32_t cancelled = d->refused_cancelled, rejected = refused - cancelled;
     d->counters.lane_submitted += started + refused;
     d->counters.lane_rejected += rejected;
-    d->counters.lane_cancelled += cancelled;
+    if (cancelled != 0) /* the back counts those that it finds here, too */
+        gm_add_relaxed_block_u64(&d->counters.lane_cancelled, cancelled);
     lane->refused_run = started != 0 ? 0 : lane->refused_run + rejected;
     if (lane->refused_run < GM_LANE_ABUSE_MAX || lane->shut != 0)
         return;
@@ -261,9 +254,15 @@ GM_DEV void gm_start_count(struct gm_disp *d, uint32_t lane_index, uint64_t tall
     lane->taken += started + refused;
 }
 
-/* The quick way only adds up how many there were. One thread. */
+/* The quick way only adds up how many there were, and so do the wings. One thread. */
 GM_DEV void gm_quick_count(struct gm_disp *d)
 {
+    for (uint32_t i = 0; i < d->core.wings * 2u; i++) {
+        struct gm_wing *wing = &d->wing[i / 2u];
+        const uint32_t quick = gm_load_relaxed_block_u32(&wing->quick[i & 1u]);
+        d->quick[i & 1u] += quick - wing->counted[i & 1u];
+        wing->counted[i & 1u] = quick;
+    }
     const uint32_t started = d->quick[0] + d->quick[1];
     d->counters.started += started;
     d->counters.polled += started;
@@ -282,11 +281,32 @@ GM_DEV void gm_start_held(struct gm_disp *d, uint32_t lane_index, bool pool)
         d->counters.held++;
         d->waited = 1;
         if (d->held_lane == 0 || d->held_lane == lane_index + 1u) {
-            d->held_lane = lane_index + 1u;
+            gm_store_relaxed_block_u32(&d->held_lane, lane_index + 1u);
             d->held_pool = pool;
         }
     }
     gm_syncwarp();
+}
+
+/* What a start needs beside entries and credit: pool bytes for the first SIMT lane's job, if it wants any, and then
+ * positions for its tickets, which nobody could give back. False: the job is held, and has nothing. Whole warp. */
+GM_DEV bool gm_start_reserve(struct gm_disp *d, uint32_t lane_index, uint64_t bytes, uint32_t tickets,
+                             uint64_t *pool_offset, uint64_t *position)
+{
+    const bool pool = bytes != 0 && gm_lane_id() == 0;
+    *pool_offset = *position = 0;
+    const bool full = pool && !gm_workspace_take(d, bytes, pool_offset);
+    if (gm_ballot(full) != 0) {
+        gm_start_held(d, lane_index, true);
+        return false;
+    }
+    gm_syncwarp();
+    if (tickets == 0 || gm_reserve(&d->core, d, tickets, position))
+        return true;
+    if (pool)
+        gm_workspace_give(d, *pool_offset, bytes);
+    gm_start_held(d, lane_index, false);
+    return false;
 }
 
 /* Chunk of up to GM_WARP slots of the stage, from slot base on. Whole warp. */
@@ -300,18 +320,10 @@ GM_DEV_CALL uint64_t gm_start_chunk(struct gm_disp *d, uint32_t lane_index, uint
     struct gm_verdict v = {GM_OK, 0, false, false, false};
     if (k < count)
         v = gm_start_judge(core, d, lane_index, k, count, &job);
-    uint32_t taken = gm_start_prefix(core, d, lane_index, slots, &v);
-    uint64_t pool_offset = 0;
-    if (taken > 0 && (gm_ballot(v.pool) & 1u)) {
-        bool got = true;
-        if (gm_lane_id() == 0)
-            got = gm_workspace_take(d, job.workspace_bytes, &pool_offset);
-        if (!(gm_ballot(got) & 1u)) {
-            taken = 0;
-            gm_start_held(d, lane_index, true);
-        }
-    } else if (taken == 0) {
+    const uint32_t taken = gm_start_prefix(d, lane_index, slots, &v);
+    if (taken == 0) {
         gm_start_held(d, lane_index, false);
+        return 0;
     }
     const bool mine = gm_lane_id() < taken, start = mine && v.want != 0;
     const bool large = start && gm_copy_large(core, &job);
@@ -321,8 +333,12 @@ GM_DEV_CALL uint64_t gm_start_chunk(struct gm_disp *d, uint32_t lane_index, uint
     if (engine)
         v.want = 0; /* no ticket, no credit */
     const bool refuse = mine && v.answered && v.status != GM_OK;
-    const uint32_t rank = gm_scan_exclusive(start ? 1u : 0u), credit = gm_scan_exclusive(start ? v.want : 0u);
+    const uint32_t rank = gm_scan_exclusive(start ? 1u : 0u), want = start ? v.want : 0u;
+    const uint32_t used = gm_shfl_u32(gm_scan_exclusive(want) + want, GM_WARP - 1u);
     uint32_t index = 0, generation = 0;
+    uint64_t pool_offset, position;
+    if (!gm_start_reserve(d, lane_index, v.pool ? job.workspace_bytes : 0, used, &pool_offset, &position))
+        return 0;
     const uint32_t refusals = gm_ballot(refuse);
     if (refuse)
         gm_complete_refused(lane, lane->head + k, v.status);
@@ -341,11 +357,9 @@ GM_DEV_CALL uint64_t gm_start_chunk(struct gm_disp *d, uint32_t lane_index, uint
     }
     const uint32_t starts = gm_ballot(start), started = gm_count_ones(starts);
     const uint32_t refused = gm_count_ones(refusals);
-    const uint32_t used = gm_shfl_u32(credit + (start ? v.want : 0u), GM_WARP - 1u);
-    uint32_t tickets = 0;
     if (starts != 0)
-        tickets = gm_start_publish(core, d, start && !engine ? job.shares : 0u, index, generation,
-                                   in_slot ? &job : NULL, start && (job.marks & GM_MARK_HOST));
+        gm_start_publish(core, d, position, want, index, generation, in_slot ? &job : NULL,
+                         start && (job.marks & GM_MARK_HOST));
     if (engines != 0)
         gm_copies_put(d, engine, index, k);
     /* Nothing of a job without host memory outlives this process but its completion, so its mark need not come before
@@ -360,48 +374,40 @@ GM_DEV_CALL uint64_t gm_start_chunk(struct gm_disp *d, uint32_t lane_index, uint
         d->counters.engine_full += gm_count_ones(larges & ~engines);
     }
     gm_syncwarp();
-    return gm_tally(taken, started, refused, tickets);
+    return gm_tally(taken, started, refused, used);
 }
 
-/* The only slot of the stage, when latency counts: every SIMT lane works out the same, so that nothing has to be
- * summed or voted over the warp; the first one stores. Whole warp. */
-GM_DEV_CALL uint64_t gm_start_single(struct gm_disp *d, uint32_t lane_index)
+/* The only job of the stage, in so many slots, when latency counts: every SIMT lane works out the same, so that nothing
+ * has to be summed or voted over the warp; the first one stores. Whole warp. */
+GM_DEV_CALL uint64_t gm_start_single(struct gm_disp *d, uint32_t lane_index, uint32_t slots)
 {
     d = gm_disp_here(d);
     const struct gm_core *core = &d->core;
     struct gm_lane_row *lane = &d->lane[lane_index];
     const bool first = gm_lane_id() == 0;
     struct gm_job job;
-    struct gm_verdict v = gm_start_judge(core, d, lane_index, 0, 1, &job);
-    uint64_t pool_offset = 0;
+    struct gm_verdict v = gm_start_judge(core, d, lane_index, 0, slots, &job);
+    uint64_t pool_offset, base;
     if (v.want == 0) {
         if (first && v.answered) {
             gm_complete_refused(lane, lane->head, v.status);
             d->refused_status = (uint32_t)v.status;
             d->refused_cancelled = v.status == GM_ECANCELLED;
         }
-        return gm_tally(1, 0, v.answered ? 1u : 0u, 0);
+        return gm_tally(slots, 0, v.answered ? 1u : 0u, 0);
     }
     const bool large = gm_copy_large(core, &job);
     const bool engine = large && (gm_ballot(gm_copies_room(d, first)) & 1u) != 0;
     if (engine)
         v.want = 0; /* no ticket, no credit */
     const bool behind = v.pool && gm_pool_waits(d, lane_index);
-    if (behind || v.want > d->credit || d->free_entries == 0 || !gm_room(core, d, v.want)) {
+    if (behind || v.want > d->credit || d->free_entries == 0) {
         gm_start_held(d, lane_index, false);
         return 0;
     }
-    if (v.pool) {
-        bool got = true;
-        if (first)
-            got = gm_workspace_take(d, job.workspace_bytes, &pool_offset);
-        if (!(gm_ballot(got) & 1u)) {
-            gm_start_held(d, lane_index, true);
-            return 0;
-        }
-    }
+    if (!gm_start_reserve(d, lane_index, v.pool ? job.workspace_bytes : 0, v.want, &pool_offset, &base))
+        return 0;
     const uint32_t index = d->free_entry[d->free_entries - 1u], generation = (d->note[index].generation + 1u) & 0xffu;
-    const uint64_t base = d->published;
     gm_syncwarp();
     if (gm_slot_fits(&job)) {
         job.entry = (uint16_t)index;
@@ -424,16 +430,14 @@ GM_DEV_CALL uint64_t gm_start_single(struct gm_disp *d, uint32_t lane_index)
         }
         gm_syncwarp();
     }
-    const uint32_t tickets = engine ? 0 : job.shares;
     if (first) {
-        gm_store_relaxed_block_u64(&d->published, base + tickets);
         d->free_entries--;
         d->credit -= v.want;
         d->counters.engine_full += large && !engine;
         if (!(job.marks & GM_MARK_HOST)) /* as in gm_start_chunk */
             gm_journal_started(lane, job.position);
     }
-    return gm_tally(1, 1, 0, tickets);
+    return gm_tally(slots, 1, 0, v.want);
 }
 
 /* What gm_start_quick is to start: count descriptors at a position of a lane, of which each SIMT lane has the words of
@@ -444,46 +448,75 @@ struct gm_quick {
     uint32_t lane, count;
 };
 
-/* Descriptors whose jobs all fit their tickets' slots, when nothing else is to be thought of: the way that decides
- * round trips and rates, so it is short. What all SIMT lanes work out alike, all write to the same place: that costs
- * less than one of them alone, and what is changed was read by all before. False: nothing was done, and gm_start says
- * what is to be done. Whole warp. */
-GM_DEV bool gm_start_quick(const struct gm_core *core, struct gm_disp *d, const struct gm_quick *q)
+/* Which of the descriptors is this SIMT lane's; from count on it has none. */
+GM_DEV uint32_t gm_quick_rank(const struct gm_quick *q) { return q->count > 1u ? gm_lane_id() : 0u; }
+
+/* Whether a descriptor may be of a job that fits its slot, by its size alone: others are not checked twice. */
+GM_DEV bool gm_quick_may(const struct gm_disp *d, const struct gm_words *words)
+{
+    const uint32_t word0 = words->w[GM_W_OP], op = word0 & 0xffffu;
+    if (op >= GM_OP_COUNT || (word0 >> 24 & GM_FLAG_WIDE) != 0)
+        return false;
+    const struct gm_op_row *row = &d->op_row[op];
+    return row->work == GM_WORK_ONE || gm_desc_get64(words->w, GM_W_N) * gm_dtype_bytes(word0 >> 16 & 0xffu) <=
+                                           row->tile_bytes;
+}
+
+/* Whether all of them are jobs that fit their tickets' slots. Whole warp. */
+GM_DEV bool gm_quick_check(const struct gm_core *core, const struct gm_disp *d, const struct gm_quick *q,
+                           struct gm_job *job)
 {
     const struct gm_words none = {{0}};
-    const uint32_t count = q->count, rank = count > 1u ? gm_lane_id() : 0u, word0 = q->words.w[GM_W_OP];
-    const uint32_t op = word0 & 0xffffu;
-    const bool mine = rank < count;
+    const uint32_t rank = gm_quick_rank(q);
     struct gm_plan plan = {0, 0};
-    struct gm_job job = {0}; /* for compilers that do not see that it is used only when gm_check has filled it */
-    if (d->free_entries < count || d->credit < count || (d->cancels | d->held_lane) != 0 ||
-        !gm_room_there(core, d, count))
-        return false;
-    bool good = op < GM_OP_COUNT && (word0 >> 24 & GM_FLAG_WIDE) == 0;
-    good = good && gm_check(core, d, q->lane, q->head + rank, q->words, false, none, &job, &plan) == GM_OK;
-    if (gm_ballot(mine && !(good && gm_slot_fits(&job))) != 0)
-        return false;
-    struct gm_lane_row *lane = &d->lane[q->lane];
-    const uint32_t entries = d->free_entries, credit = d->credit, kind = gm_is_client_lane(q->lane) ? 0u : 1u;
-    const uint32_t quick = d->quick[kind];
-    const uint64_t base = d->published, taken = lane->taken, now = gm_now_ns();
-    const uint32_t index = d->free_entry[entries - 1u - (mine ? rank : 0u)];
-    const uint32_t generation = (d->note[index].generation + 1u) & 0xffu;
-    const struct gm_note note = {(uint16_t)(job.lane | GM_LANE_INLINE), 1, (uint8_t)generation, 0, 0};
-    const uint32_t ticket = gm_ticket_make(generation, index, GM_SHARE_INLINE);
-    job.entry = (uint16_t)index;
-    job.start_ns = now;
+    bool good = gm_quick_may(d, &q->words);
+    good = good && gm_check(core, d, q->lane, q->head + rank, q->words, false, none, job, &plan) == GM_OK;
+    return gm_ballot(rank < q->count && !(good && gm_slot_fits(job))) == 0;
+}
+
+/* Puts them into the slots of their tickets, from base on; index: the entry of this SIMT lane's. Whole warp. */
+GM_DEV void gm_quick_put(const struct gm_core *core, struct gm_disp *d, const struct gm_quick *q, struct gm_job *job,
+                         uint64_t base, uint32_t index)
+{
+    const uint32_t rank = gm_quick_rank(q), generation = (d->note[index].generation + 1u) & 0xffu;
+    const struct gm_note note = {(uint16_t)(job->lane | GM_LANE_INLINE), 1, (uint8_t)generation, 0, 0};
+    const bool mine = rank < q->count;
+    job->entry = (uint16_t)index;
     if (mine && rank == gm_lane_id()) {
-        gm_publish_job(core, base + rank, &job, ticket);
-        gm_start_note(gm_entry_at(core, index), &job);
-        gm_journal_started(lane, job.position);
+        gm_publish_job(core, base + rank, job, gm_ticket_make(generation, index, GM_SHARE_INLINE));
+        gm_start_note(gm_entry_at(core, index), job);
+        gm_journal_started(&d->lane[q->lane], job->position);
     }
     gm_syncwarp();
     if (mine) {
         d->note[index] = note;
         d->entry_ticket[index] = (uint32_t)base + rank;
     }
-    gm_store_relaxed_block_u64(&d->published, base + count);
+}
+
+/* Descriptors whose jobs all fit their tickets' slots, when nothing else is to be thought of: the way that decides
+ * round trips and rates, so it is short. What all SIMT lanes work out alike, all write to the same place: that costs
+ * less than one of them alone, and what is changed was read by all before. False: nothing was done, and gm_start says
+ * what is to be done. Whole warp. */
+GM_DEV bool gm_start_quick(const struct gm_core *core, struct gm_disp *d, const struct gm_quick *q)
+{
+    const uint32_t count = q->count, rank = gm_quick_rank(q);
+    const bool alone = d->leased == 0; /* nobody else publishes, so nothing has to be swapped */
+    struct gm_job job = {0}; /* for compilers that do not see that it is used only when gm_check has filled it */
+    uint64_t base = gm_load_relaxed_block_u64(&d->published);
+    if (d->free_entries < count || d->credit < count || (d->cancels | d->held_lane) != 0 ||
+        (alone && !gm_room_there(core, d, base, count)))
+        return false;
+    if (!gm_quick_check(core, d, q, &job) || (!alone && !gm_reserve(core, d, count, &base)))
+        return false;
+    struct gm_lane_row *lane = &d->lane[q->lane];
+    const uint32_t entries = d->free_entries, credit = d->credit, kind = gm_is_client_lane(q->lane) ? 0u : 1u;
+    const uint32_t quick = d->quick[kind];
+    const uint64_t taken = lane->taken, now = gm_now_ns();
+    job.start_ns = now;
+    gm_quick_put(core, d, q, &job, base, d->free_entry[entries - 1u - (rank < count ? rank : 0u)]);
+    if (alone)
+        gm_store_relaxed_block_u64(&d->published, base + count);
     gm_store_relaxed_block_u64(&lane->head, q->head + count);
     gm_store_relaxed_block_u32(&lane->strikes, 0);
     lane->taken = taken + count;
@@ -497,6 +530,14 @@ GM_DEV bool gm_start_quick(const struct gm_core *core, struct gm_disp *d, const 
     return true;
 }
 
+/* Whether one job is all that there is: in one slot, or a descriptor and its second half. */
+GM_DEV bool gm_start_is_single(const struct gm_disp *d, uint32_t count)
+{
+    const uint32_t word0 = gm_poll_word(d, 0, GM_W_OP);
+    return count == 1u || (count == 2u && (word0 & 0xffffu) < GM_OP_COUNT && (word0 >> 24 & GM_FLAG_WIDE) != 0 &&
+                           (gm_poll_word(d, 1u, GM_W_OP) & 0xffffu) == GM_DESC_WIDE_MARK);
+}
+
 /* Everything complete at the head of a lane. Returns the tally; d->held_lane says whether the next job waits. */
 GM_DEV uint64_t gm_start(struct gm_disp *d, uint32_t lane_index, uint32_t count)
 {
@@ -508,11 +549,12 @@ GM_DEV uint64_t gm_start(struct gm_disp *d, uint32_t lane_index, uint32_t count)
     const uint32_t last = gm_poll_word(d, count - 1u, GM_W_OP);
     if ((last & 0xffffu) != GM_DESC_WIDE_MARK && (last >> 24 & GM_FLAG_WIDE))
         count--;
+    const bool single = gm_start_is_single(d, count);
     bool held = false;
     while (gm_tally_consumed(tally) < count && !held) {
         const uint32_t base = gm_tally_consumed(tally), slots = count - base < GM_WARP ? count - base : GM_WARP;
-        const uint64_t done = count == 1 ? gm_start_single(d, lane_index)
-                                         : gm_start_chunk(d, lane_index, base, count);
+        const uint64_t done = single ? gm_start_single(d, lane_index, count)
+                                     : gm_start_chunk(d, lane_index, base, count);
         held = gm_tally_consumed(done) < slots;
         tally += done;
         if (held && gm_agreed_u32(&d->crew.freed) != d->collected) { /* once more, with what others have given back */
@@ -524,7 +566,7 @@ GM_DEV uint64_t gm_start(struct gm_disp *d, uint32_t lane_index, uint32_t count)
     gm_syncwarp();
     if (gm_lane_id() == 0) {
         if (consumed != 0 && d->held_lane == lane_index + 1u)
-            d->held_lane = 0; /* a job that is held behind others is asked again when it is first */
+            gm_store_relaxed_block_u32(&d->held_lane, 0); /* one held behind others asks again when it is first */
         gm_store_relaxed_block_u64(&lane->head, lane->head + consumed);
         if (d->cancels != 0 && consumed != 0)
             gm_cancel_forget(d, lane_index, lane->head);

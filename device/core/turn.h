@@ -9,6 +9,7 @@
 
 #include "admin.h"
 #include "policy.h"
+#include "wing.h"
 
 enum gm_turn_result {
     GM_TURN_WORKED,
@@ -17,20 +18,30 @@ enum gm_turn_result {
     GM_TURN_STOP   /* stop tickets are out; the caller leaves after its workers */
 };
 
+/* Jobs that go the quick way in one turn. Before sm_90 the registers of a GPU do not suffice for it. */
+#ifndef __CUDACC__
+#define GM_QUICK_MAX 1u
+#elif defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+#define GM_QUICK_MAX GM_WARP
+#else
+#define GM_QUICK_MAX 0u
+#endif
+
 /* Phases that are done get their next one published. next: tickets of this SIMT lane's, or 0. False when there is no
  * room. Whole warp. */
 GM_DEV bool gm_message_next(const struct gm_core *core, struct gm_disp *d, uint32_t next, uint32_t index)
 {
     const uint32_t tickets = gm_shfl_u32(gm_scan_exclusive(next) + next, GM_WARP - 1u);
     const uint32_t nexts = gm_ballot(next != 0);
-    if (!gm_room(core, d, tickets))
+    uint64_t base;
+    if (!gm_reserve(core, d, tickets, &base))
         return false;
     if (next != 0) {
         struct gm_entry *entry = gm_entry_at(core, index);
         entry->job.phase = (uint8_t)(entry->job.phase + 1u);
         gm_store_relaxed_u64(&entry->next_tile, next);
     }
-    gm_start_publish(core, d, next, index, next != 0 ? d->note[index].generation : 0u, NULL, false);
+    gm_start_publish(core, d, base, next, index, next != 0 ? d->note[index].generation : 0u, NULL, false);
     if (gm_lane_id() == 0) {
         d->counters.phases += gm_count_ones(nexts);
         d->counters.tickets += tickets;
@@ -66,6 +77,13 @@ GM_DEV uint32_t gm_messages_take(const struct gm_core *core, struct gm_disp *d)
     return taken;
 }
 
+/* A counter as others see it. Of jobs in flight some that have ended may not have been counted yet. */
+GM_DEV uint64_t gm_counter_shown(const struct gm_disp *d, const uint64_t *counter)
+{
+    const uint64_t value = gm_load_relaxed_block_u64(counter);
+    return counter == &d->counters.entries && (int64_t)value < 0 ? 0 : value;
+}
+
 /* The counters go out for gridmilld, who reads them without asking. Whole warp, or one thread after another. */
 GM_DEV_CALL void gm_counters_store(struct gm_disp *d)
 {
@@ -77,7 +95,7 @@ GM_DEV_CALL void gm_counters_store(struct gm_disp *d)
     const uint64_t *from = (const uint64_t *)&d->counters;
     uint64_t *to = (uint64_t *)core->device_counters;
     for (uint32_t i = gm_lane_id(); i < sizeof(struct gm_device_counters) / 8u; i += GM_WARP)
-        gm_store_relaxed_sys_u64(&to[i], gm_load_relaxed_block_u64(&from[i]));
+        gm_store_relaxed_sys_u64(&to[i], gm_counter_shown(d, &from[i]));
     for (uint32_t i = gm_lane_id(); i < d->lane_top; i += GM_WARP) {
         struct gm_lane_row *lane = &d->lane[i];
         const uint64_t completed = gm_load_relaxed_block_u64(&lane->completed);
@@ -152,16 +170,15 @@ GM_DEV_CALL bool gm_stop_publish(struct gm_disp *d)
 {
     d = gm_disp_here(d);
     const struct gm_core *core = &d->core;
-    if (!gm_room(core, d, core->workers))
+    uint64_t base;
+    if (!gm_reserve(core, d, core->workers, &base))
         return false;
     gm_fence_acq_rel_gpu();
     gm_syncwarp();
-    gm_publish(core, d->published, 0, GM_STOP_ENTRY, core->workers);
+    gm_publish(core, base, 0, GM_STOP_ENTRY, core->workers);
     gm_syncwarp();
-    if (gm_lane_id() == 0) {
-        gm_store_relaxed_block_u64(&d->published, d->published + core->workers);
+    if (gm_lane_id() == 0)
         d->stopping = 0;
-    }
     gm_syncwarp();
     return true;
 }
@@ -235,17 +252,17 @@ GM_DEV_CALL enum gm_turn_result gm_turn_idle(struct gm_disp *d, uint32_t turns)
     d = gm_disp_here(d);
     const struct gm_core *core = &d->core;
     gm_back_collect(d);
-    const bool in_flight = d->free_entries != core->entries_count;
+    const bool leased = d->leased != 0, in_flight = leased || gm_in_flight(d); /* a lease is work */
     gm_syncwarp();
     if (gm_lane_id() == 0) {
         d->now_ns = gm_now_ns();
-        if (in_flight && !core->park_in_flight)
+        if (leased || (in_flight && !core->park_in_flight))
             d->last_work_ns = d->now_ns;
         gm_turn_count(d, turns);
     }
     gm_syncwarp();
     gm_counters_store(d);
-    if (d->now_ns - d->last_work_ns < core->idle_ns || (in_flight && !core->park_in_flight))
+    if (leased || d->now_ns - d->last_work_ns < core->idle_ns || (in_flight && !core->park_in_flight))
         return GM_TURN_EMPTY;
     return gm_park(core, d) ? GM_TURN_PARK : GM_TURN_EMPTY;
 }
@@ -263,7 +280,7 @@ GM_DEV void gm_turn_unheld(struct gm_disp *d, uint32_t lane)
 {
     gm_syncwarp();
     if (gm_lane_id() == 0 && d->held_lane == lane + 1u)
-        d->held_lane = 0;
+        gm_store_relaxed_block_u32(&d->held_lane, 0);
     gm_syncwarp();
 }
 
@@ -277,6 +294,8 @@ GM_DEV_CALL uint32_t gm_turn_attend(struct gm_disp *d, uint32_t turns)
     attention = gm_shfl_u32(attention, 0);
     if (attention & GM_ATTEND_MESSAGES)
         work += gm_messages_take(&d->core, d);
+    if (attention & GM_ATTEND_WINGS)
+        gm_wings_collect(d);
     if (attention & GM_ATTEND_ADMIN) {
         if (gm_lane_id() == 0)
             gm_turn_count(d, turns);
@@ -322,18 +341,24 @@ GM_DEV_CALL void gm_turn_slow(struct gm_disp *d, uint32_t lane_index, uint32_t c
             gm_policy_served(&d->lane[lane_index], complete, tally != 0 || held, begun);
     }
     gm_syncwarp();
+#ifndef __CUDACC__ /* on a GPU full looks at quick jobs do not come here */
+    if (tally == gm_tally(GM_POLL_MAX, GM_POLL_MAX, 0, GM_POLL_MAX))
+        (void)gm_wings_lease(d, lane_index);
+#endif
     if (aims || attention != 0)
         gm_turn_choose(d, turns);
 }
 
-/* Jobs that go the quick way in one turn. Before sm_90 the registers of a GPU do not suffice for it. */
-#ifndef __CUDACC__
-#define GM_QUICK_MAX 1u
-#elif defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-#define GM_QUICK_MAX GM_WARP
-#else
-#define GM_QUICK_MAX 0u
-#endif
+/* After a full look that went the quick way: a wing takes over, and the front chooses another lane if it looks at this
+ * one. Whether it has. A call, because it is rare. Whole warp. */
+GM_DEV_CALL bool gm_turn_lease(struct gm_disp *d, uint32_t lane, bool looks)
+{
+    d = gm_disp_here(d);
+    if (!gm_wings_lease(d, lane) || !looks)
+        return false;
+    gm_turn_choose(d, d->turn);
+    return true;
+}
 
 /* A turn that finds nothing but jobs for slots. With several, the next look is asked for before they are checked: it
  * goes where they would have been in vain if one is not of this kind, which is rare. False: start them as others are;
@@ -350,6 +375,8 @@ GM_DEV bool gm_turn_quick(const struct gm_core *core, struct gm_disp *d, struct 
         gm_syncwarp();
     }
     quick.words = gm_poll_words(d, quick.count > 1u ? gm_lane_id() : 0u);
+    if (gm_ballot(gm_quick_rank(&quick) < quick.count && !gm_quick_may(d, &quick.words)) != 0)
+        return false;
     if (quick.count > 1u) {
         gm_turn_next(d, f, quick.head + quick.count);
         gm_poll_issue(d, f);
@@ -364,6 +391,11 @@ GM_DEV bool gm_turn_quick(const struct gm_core *core, struct gm_disp *d, struct 
     }
     if (gm_lane_id() == 0)
         gm_journal_head(core, quick.lane, &d->lane[quick.lane]);
+    if (quick.count == GM_POLL_MAX && d->leased + 1u != 1u << core->wings &&
+        gm_turn_lease(d, quick.lane, f->lane == quick.lane)) {
+        gm_poll_aim(d, gm_policy_aim(d), f);
+        gm_poll_issue(d, f);
+    }
     return true;
 }
 
@@ -402,7 +434,7 @@ GM_DEV enum gm_turn_result gm_turn(const struct gm_core *core, struct gm_disp *d
     if (complete != 0 && (d->stopping != 0 || d->lane[lane_index].shut != 0))
         complete = 0;
     if (complete != 0)
-        gm_poll_land(d, f, complete);
+        gm_poll_land(d->stage, f, complete);
     const bool tries = complete != 0 && complete <= GM_QUICK_MAX && !attends;
     if (GM_QUICK_MAX == 0u || !tries || !gm_turn_quick(core, d, f, complete)) {
         const bool aims = begun || ready || f->width > GM_POLL_NARROW || d->expects != 0;

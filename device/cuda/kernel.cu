@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The resident kernel. Block 0 is the dispatcher: three warps run its front, back and scout (device/core), with their
+ * The resident kernel. Block 0 is the dispatcher: warps run its front, back, scout and wings (device/core), with their
  * state in shared memory. Every other block is a worker: one warp draws a ticket and loads the job, the whole block
  * runs the share, one thread arrives and answers. All blocks meet only at check-in and at the end, behind the stop
  * tickets.
@@ -10,6 +10,7 @@
 #include "core/arrive.h"
 #include "core/draw.h"
 #include "core/turn.h"
+#include "core/wing.h"
 #include "cuda/kernel.h"
 #include "cuda/pipeline.cuh"
 
@@ -142,7 +143,30 @@ static __device__ void back(const struct gm_launch *launch)
         gm_back_turn(&launch->core, d);
 }
 
-/* Each of the three warps on a scheduler of its own. */
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+#define GM_WINGS_RUN 1
+#else
+#define GM_WINGS_RUN 0 /* where nothing goes the quick way (GM_QUICK_MAX), no lane is ever leased */
+#endif
+
+/* A wing, in a function of its own as the front. One warp. */
+static __device__ __noinline__ void wing(uint32_t w)
+{
+    struct gm_disp *d = gm_disp_here(NULL);
+    struct gm_wing_look look;
+    gm_wing_init(d, w, &look);
+    while (gm_wing_turn(&d->core, d, w, &look) || gm_agreed_u32(&d->crew.leave) == 0) {
+    }
+}
+
+/* Which wing a warp is, or GM_WINGS_MAX: none. The front shares its scheduler with none of them. */
+static __device__ uint32_t wing_of(uint32_t warp)
+{
+    return warp == 3u ? 0u : warp == 5u ? 1u : warp == 6u ? 2u : GM_WINGS_MAX;
+}
+static_assert(GM_WINGS_MAX == 3u, "a warp for each");
+
+/* Front, back and scout each on a scheduler of its own. */
 static __device__ void dispatch(const struct gm_launch *launch)
 {
     struct gm_disp *d = gm_disp_here(NULL);
@@ -161,10 +185,12 @@ static __device__ void dispatch(const struct gm_launch *launch)
         back(launch);
     else if (threadIdx.x / GM_WARP == 2 && !gm_alone(launch))
         scout(launch);
+    else if (GM_WINGS_RUN && wing_of(threadIdx.x / GM_WARP) < launch->core.wings)
+        wing(wing_of(threadIdx.x / GM_WARP));
     __syncthreads();
     copy_disp(launch->core.saved, d);
 }
-static_assert(GM_BLOCK_WARPS >= 4, "three parts, and a scheduler each");
+static_assert(GM_BLOCK_WARPS >= 7, "three parts and three wings, on four schedulers");
 
 /* Separately compiled, so that no op's registers or code enter another's, or this loop. */
 static __device__ __forceinline__ void op_share(uint32_t op, struct gm_run *run)

@@ -169,6 +169,8 @@ int gm_gpu_make_core(struct gm_device *device, const struct gm_device_config *co
         .idle_ns = config->idle_ns,
         .copy_bytes = config->copy_bytes ? config->copy_bytes : GM_COPY_BYTES,
         .workspace_bytes = config->workspace_bytes ? config->workspace_bytes : eighth,
+        /* Where jobs go the quick way; in the bounded mode one warp plays all parts. */
+        .wings = device->properties.major >= 9 && config->idle_ns != 0 ? GM_WINGS_MAX : 0,
     };
     int status = gm_core_init(&device->core, &counters, &saved, &shape);
     if (status != GM_OK) {

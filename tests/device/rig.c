@@ -25,6 +25,14 @@ static void *zeroed(size_t align, size_t bytes)
     return p;
 }
 
+/* What a dispatcher does first, and after a sleep. */
+static void rig_begin(struct rig *rig)
+{
+    gm_turn_begin(rig->core, rig->d, &rig->fetch);
+    for (uint32_t w = 0; w < rig->core->wings; w++)
+        gm_wing_init(rig->d, w, &rig->look[w]);
+}
+
 void rig_open(struct rig *rig, const struct gm_core_shape *shape)
 {
     memset(rig, 0, sizeof *rig);
@@ -51,7 +59,7 @@ void rig_open(struct rig *rig, const struct gm_core_shape *shape)
     core->admin_cq = zeroed(64, GM_ADMIN_SLOTS * sizeof *core->admin_cq);
     rig->core = core;
     rig->seen = zeroed(64, entries * GM_SHARES_MAX);
-    gm_turn_begin(core, rig->d, &rig->fetch);
+    rig_begin(rig);
 }
 
 void rig_close(struct rig *rig)
@@ -82,10 +90,15 @@ enum gm_turn_result rig_turn(struct rig *rig)
     return gm_turn(rig->core, rig->d, &rig->fetch);
 }
 
+bool rig_wing(struct rig *rig, uint32_t wing)
+{
+    return gm_wing_turn(rig->core, rig->d, wing, &rig->look[wing]);
+}
+
 void rig_wake(struct rig *rig)
 {
     gm_park_flag(rig->core, rig->d, 0);
-    gm_turn_begin(rig->core, rig->d, &rig->fetch);
+    rig_begin(rig);
 }
 
 int32_t rig_admin(struct rig *rig, uint32_t op, uint32_t index, const uint32_t words[GM_DESC_WORDS], uint64_t *result)
@@ -271,6 +284,8 @@ void rig_settle(struct rig *rig, struct rig_worker *workers, uint32_t count)
     for (uint32_t turn = 0; quiet < 2u * GM_STRIKE_GAP; turn++) {
         assert_true(turn < RIG_TURNS_MAX);
         bool moved = rig_turn(rig) == GM_TURN_WORKED;
+        for (uint32_t i = 0; i < rig->core->wings; i++)
+            moved = rig_wing(rig, i) || moved;
         for (uint32_t i = 0; i < count; i++)
             while (rig_work(rig, &workers[i]))
                 moved = true;
@@ -306,8 +321,10 @@ void rig_open_small(struct rig *rig)
 void rig_assert_settled(struct rig *rig)
 {
     const struct gm_device_counters *c = &rig->d->counters;
-    assert_int_equal(rig->d->free_entries, rig->core->entries_count);
-    assert_int_equal(rig->d->credit, (1u << rig->core->tickets_log2) - rig->core->workers);
+    const uint32_t own = gm_front_entries(rig->core), wings = rig->core->entries_count - own;
+    assert_int_equal(rig->d->free_entries, own);
+    assert_int_equal(rig->d->credit, (1u << rig->core->tickets_log2) - rig->core->workers - wings);
+    assert_int_equal(rig->d->leased, 0);
     assert_int_equal(c->workspace, 0);
     assert_int_equal(c->entries, 0);
     assert_int_equal(rig->d->pieces, 1);
@@ -322,8 +339,18 @@ void rig_assert_settled(struct rig *rig)
         completed += rig->d->lane[i].completed;
     assert_int_equal(completed, c->completed + c->refused);
     bool seen[GM_ENTRIES_MAX] = {false};
-    for (uint32_t i = 0; i < rig->core->entries_count; i++) { /* each free entry is in the list once */
+    for (uint32_t i = 0; i < own; i++) { /* each free entry is in its owner's list once */
+        assert_int_equal(gm_entry_owner(rig->core, rig->d->free_entry[i]), 0);
         assert_false(seen[rig->d->free_entry[i]]);
         seen[rig->d->free_entry[i]] = true;
+    }
+    for (uint32_t i = 0; i < wings; i++) {
+        const uint32_t w = i / gm_wing_entries(rig->core);
+        const struct gm_wing *wing = &rig->d->wing[w];
+        const uint32_t entry = wing->free[(wing->taken + i % gm_wing_entries(rig->core)) % GM_WING_ENTRIES_MAX];
+        assert_int_equal(wing->freed - wing->taken, gm_wing_entries(rig->core));
+        assert_int_equal(gm_entry_owner(rig->core, entry), w + 1u);
+        assert_false(seen[entry]);
+        seen[entry] = true;
     }
 }

@@ -37,12 +37,13 @@ struct rig {
     struct gm_disp *d;
     struct gm_counters *shared;
     struct gm_device_counters counters; /* as gridmilld sees them */
-    struct gm_lane_note notes[GM_LANE_TABLE];
+    _Alignas(64) struct gm_lane_note notes[GM_LANE_TABLE]; /* as in the region */
     struct gm_lane_header *admin_header;
     struct gm_desc_slot *admin_sq;
     uint64_t admin_position;
     struct rig_lane lane[RIG_LANES];
     struct gm_fetch fetch;
+    struct gm_wing_look look[GM_WINGS_MAX];
     uint8_t *seen;        /* GM_SHARES_MAX of each entry: phase + 1 in which the share last ran */
     uint64_t shares_run, answered;
 };
@@ -62,6 +63,8 @@ void rig_open_small(struct rig *rig);
 /* Nothing is lent and every counter adds up. */
 void rig_assert_settled(struct rig *rig);
 enum gm_turn_result rig_turn(struct rig *rig);
+/* Of a wing. Whether it had a lease. */
+bool rig_wing(struct rig *rig, uint32_t wing);
 /* What a backend does after its sleep. */
 void rig_wake(struct rig *rig);
 

@@ -77,21 +77,21 @@ static void ring_takes_exactly_its_size(void **state)
         const uint32_t size = 1u << log2;
         open_ring(&rig, log2, 1, 1, LAPS_BEFORE_WRAP);
         for (uint64_t round = 0; round < 8; round++) {
-            assert_true(gm_room(rig.core, rig.d, size));
-            assert_false(gm_room(rig.core, rig.d, size + 1u));
+            assert_true(gm_room(rig.core, rig.d, rig.d->published, size));
+            assert_false(gm_room(rig.core, rig.d, rig.d->published, size + 1u));
             for (uint32_t i = 0; i < size; i++) {
-                assert_true(gm_room(rig.core, rig.d, 1));
+                assert_true(gm_room(rig.core, rig.d, rig.d->published, 1));
                 publish_one(&rig);
             }
-            assert_false(gm_room(rig.core, rig.d, 1));
+            assert_false(gm_room(rig.core, rig.d, rig.d->published, 1));
             for (uint32_t i = 0; i < size; i++) {
                 struct gm_drawn slot;
                 const uint64_t ticket = gm_draw(rig.core);
                 assert_true(gm_draw_try(rig.core, ticket, &slot));
                 assert_is_ticket(&slot, ticket);
-                assert_false(gm_room(rig.core, rig.d, i + 1u)); /* read is not enough */
+                assert_false(gm_room(rig.core, rig.d, rig.d->published, i + 1u)); /* read is not enough */
                 gm_ack(rig.core, ticket);
-                assert_true(gm_room(rig.core, rig.d, i + 1u));
+                assert_true(gm_room(rig.core, rig.d, rig.d->published, i + 1u));
             }
         }
         struct gm_drawn slot;
@@ -115,14 +115,14 @@ static void one_missing_acknowledgement_holds_the_publisher(void **state)
         if (i != 1)
             gm_ack(rig.core, ticket[i]); /* three reads are done; counting them would say there is room for three */
     }
-    assert_true(gm_room(rig.core, rig.d, 1));
+    assert_true(gm_room(rig.core, rig.d, rig.d->published, 1));
     publish_one(&rig);
-    assert_false(gm_room(rig.core, rig.d, 1));
+    assert_false(gm_room(rig.core, rig.d, rig.d->published, 1));
     assert_true(gm_draw_try(rig.core, ticket[1], &slot)); /* the slow reader still finds its own ticket */
     assert_is_ticket(&slot, ticket[1]);
     gm_ack(rig.core, ticket[1]);
-    assert_true(gm_room(rig.core, rig.d, 3));
-    assert_false(gm_room(rig.core, rig.d, 4)); /* the fifth is published and not read */
+    assert_true(gm_room(rig.core, rig.d, rig.d->published, 3));
+    assert_false(gm_room(rig.core, rig.d, rig.d->published, 4)); /* the fifth is published and not read */
     rig_close(&rig);
 }
 
@@ -170,7 +170,7 @@ static void every_ticket_is_read_once_in_any_order_of_steps(void **state)
             const uint64_t choice = rig_random(&random) % 3u;
             if (choice < 2)
                 step(&rig, &w[choice], start, seen);
-            else if (gm_room(rig.core, rig.d, 1))
+            else if (gm_room(rig.core, rig.d, rig.d->published, 1))
                 publish_one(&rig);
         }
         for (bool moved = true; moved;) {
@@ -196,14 +196,14 @@ static void the_back_makes_all_the_room_there_is(void **state)
     }
     for (uint32_t i = 0; i < 3; i++) {
         struct gm_drawn drawn;
-        assert_false(gm_room(rig.core, rig.d, 8));
-        assert_true(gm_room(rig.core, rig.d, 5 + i));
+        assert_false(gm_room(rig.core, rig.d, rig.d->published, 8));
+        assert_true(gm_room(rig.core, rig.d, rig.d->published, 5 + i));
         const uint64_t ticket = gm_draw(rig.core);
         assert_true(gm_draw_try(rig.core, ticket, &drawn));
         gm_ack(rig.core, ticket);
-        assert_false(gm_room(rig.core, rig.d, 6 + i));
+        assert_false(gm_room(rig.core, rig.d, rig.d->published, 6 + i));
         gm_back_turn(rig.core, rig.d);
-        assert_true(gm_room(rig.core, rig.d, 6 + i));
+        assert_true(gm_room(rig.core, rig.d, rig.d->published, 6 + i));
     }
     rig_close(&rig);
 }
@@ -215,7 +215,7 @@ static void tickets_of_a_wide_phase_carry_their_shares(void **state)
     struct gm_drawn slot;
     open_ring(&rig, 3, 1, 4, LAPS_BEFORE_WRAP);
     for (uint32_t round = 0; round < 6; round++) {
-        assert_true(gm_room(rig.core, rig.d, 4));
+        assert_true(gm_room(rig.core, rig.d, rig.d->published, 4));
         gm_publish(rig.core, rig.d->published, round, 1, 4);
         rig.d->published += 4;
         for (uint32_t share = 0; share < 4; share++) {
@@ -276,7 +276,7 @@ static void a_job_comes_out_of_its_slot_as_it_went_in(void **state)
         const struct gm_job job = job_of_seed(&rig, &random, entry);
         struct gm_drawn drawn;
         assert_true(gm_slot_fits(&job));
-        assert_true(gm_room(rig.core, rig.d, 1));
+        assert_true(gm_room(rig.core, rig.d, rig.d->published, 1));
         gm_publish_job(rig.core, rig.d->published, &job, word);
         rig.d->published++;
         const uint64_t ticket = gm_draw(rig.core);
@@ -331,7 +331,7 @@ static void a_job_is_taken_when_all_of_it_is_there(void **state)
         struct gm_drawn drawn;
         const uint64_t ticket = gm_draw(rig.core);
         assert_int_equal(p, ticket);
-        assert_true(gm_room(rig.core, rig.d, 1));
+        assert_true(gm_room(rig.core, rig.d, rig.d->published, 1));
         if (rig_random(&random) % 3u == 0) {
             assert_false(gm_draw_try(rig.core, ticket, &drawn));
             gm_publish_reference(rig.core, p, gm_ticket_make(round, 1, 0));
@@ -367,7 +367,7 @@ static void a_cancelled_job_says_so_in_its_slot_and_nowhere_else(void **state)
         const uint64_t p = rig.d->published;
         rig.d->note[0].generation = (uint8_t)round;
         rig.d->entry_ticket[0] = (uint32_t)p;
-        assert_true(gm_room(rig.core, rig.d, 1));
+        assert_true(gm_room(rig.core, rig.d, rig.d->published, 1));
         gm_publish_job(rig.core, p, &job, gm_ticket_make(round, 0, GM_SHARE_INLINE));
         rig.d->published++;
         gm_publish_abort(rig.core, rig.d, 0, job.position);
@@ -377,7 +377,7 @@ static void a_cancelled_job_says_so_in_its_slot_and_nowhere_else(void **state)
         assert_same_job(job, gm_drawn_job(rig.core, &drawn));
         gm_ack(rig.core, ticket);
         for (uint32_t i = 0; i < 4; i++) { /* the slot goes to another ticket while nobody has counted the job's end */
-            assert_true(gm_room(rig.core, rig.d, 1));
+            assert_true(gm_room(rig.core, rig.d, rig.d->published, 1));
             gm_publish_reference(rig.core, rig.d->published++, gm_ticket_make(round, 1, 0));
             gm_publish_abort(rig.core, rig.d, 0, job.position);
             ticket = gm_draw(rig.core);

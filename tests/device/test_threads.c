@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The scheduler with real threads on the smallest rings, every counter near its wrap: a dispatcher (with THREADS_APART
- * its front, back and scout in threads of their own, as a GPU has them), workers, clients on lanes of their own,
- * cancellations, a lane that comes and goes, and pauses from the main thread. The ops are replaced by plain reads and
- * writes that are right only when every share runs once and after the phase before it; under the thread sanitizer that
- * is checked access by access. Ends after a number of pauses, and not before every counter went through its wrap: how
- * long that takes is the machine's business. Checks that fail are collected and reported by the main thread.
+ * its front, back and scout in threads of their own, as a GPU has them, and with THREADS_WINGS its wings, for which the
+ * rings are larger and the lanes full of no-ops), workers, clients on lanes of their own, cancellations, a lane that
+ * comes and goes, and pauses from the main thread. The ops are replaced by plain reads and writes that are right only
+ * when every share runs once and after the phase before it; under the thread sanitizer that is checked access by
+ * access. Ends after a number of pauses, not before every counter went through its wrap and the wings have had their
+ * leases: how long that takes is the machine's business. Checks that fail are collected and reported by the main
+ * thread.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -26,10 +28,30 @@
 #define WORKERS    3u
 #define CLIENTS    2u
 #define SPARE      (CLIENTS + 1u) /* a lane that is opened and closed while everything runs */
-#define SLOTS_LOG2 3u
+#ifdef THREADS_WINGS
+#define THREADS_APART
+#define WINGS        2u
+#define SLOTS_LOG2   6u
+#define TICKETS_LOG2 9u
+#define ENTRIES_LOG2 8u
+#define KINDS        400u /* of so many jobs all but three are no-ops */
+#define BURST        SLOTS
+#define WORKSPACE    (1u << 23)
+#define CANCEL_US    5000u /* no lane is leased while a cancel waits for its job */
+#else
+#define WINGS        0
+#define SLOTS_LOG2   3u
+#define TICKETS_LOG2 3u
+#define ENTRIES_LOG2 2u
+#define KINDS        4u
+#define BURST        1u
+#define WORKSPACE    (1u << 19) /* one sort at a time */
+#define CANCEL_US    500u
+#endif
 #define SLOTS      (1u << SLOTS_LOG2)
 #define ARENA      (1u | 1u << 16)
 #define PAUSES     6u
+#define LEASES     200u /* that wings have had, where there are any */
 #define PAUSE_US   250000u
 #define NEAR_WRAP  UINT64_C(0xffffffe0)
 #define WRAPPED    (UINT64_C(0x100000000) - NEAR_WRAP) /* laps until a 32-bit lap is zero again */
@@ -51,7 +73,7 @@ struct client {
 static struct {
     struct rig rig;
     struct page *pages; /* the arena: one for each slot of each client's lane */
-    pthread_t dispatcher, back, scout, worker[WORKERS];
+    pthread_t dispatcher, back, scout, wing[GM_WINGS_MAX], worker[WORKERS];
     struct client client[CLIENTS];
     uint32_t ending, broken;
     uint64_t answers; /* by workers */
@@ -103,12 +125,26 @@ static void *scout(void *arg)
     return NULL;
 }
 
+static void *wing(void *arg)
+{
+    const uint32_t w = (uint32_t)(uintptr_t)arg;
+    struct gm_wing_look look;
+    gm_wing_init(t.rig.d, w, &look);
+    while (gm_load_acquire_block_u32(&t.rig.d->crew.leave) == 0) {
+        (void)gm_wing_turn(t.rig.core, t.rig.d, w, &look);
+        sched_yield();
+    }
+    return NULL;
+}
+
 static void crew_start(void)
 {
     t.rig.d->crew.apart = 1;
     t.rig.d->crew.leave = 0;
     assert_int_equal(pthread_create(&t.back, NULL, back, NULL), 0);
     assert_int_equal(pthread_create(&t.scout, NULL, scout, NULL), 0);
+    for (uintptr_t w = 0; w < t.rig.core->wings; w++)
+        assert_int_equal(pthread_create(&t.wing[w], NULL, wing, (void *)w), 0);
 }
 
 static void crew_stop(void)
@@ -116,6 +152,8 @@ static void crew_stop(void)
     gm_store_release_block_u32(&t.rig.d->crew.leave, 1);
     pthread_join(t.back, NULL);
     pthread_join(t.scout, NULL);
+    for (uint32_t w = 0; w < t.rig.core->wings; w++)
+        pthread_join(t.wing[w], NULL);
     t.rig.d->crew.apart = 0;
 }
 #else
@@ -219,6 +257,19 @@ static void reap_one(struct client *c, uint64_t position)
     c->cancelled += status == GM_ECANCELLED;
 }
 
+/* One job of any kind, if there is room for it. */
+static bool submit_any(struct client *c, uint64_t oldest)
+{
+    const uint64_t position = t.rig.lane[c->lane].position;
+    const uint32_t one = (uint32_t)(rig_random(&c->random) % KINDS), kind = one < 4u ? one : 0;
+    if (position - oldest + (kind == 1 ? 2u : 1u) > SLOTS)
+        return false;
+    if (kind == 1) /* the slot in the middle of a wide job has no answer of its own */
+        c->waits[(position + 1u) & (SLOTS - 1u)] = 0;
+    submit_one(c, kind);
+    return true;
+}
+
 /* Keeps its lane as full as a seed says. A slot is written again only after its answer was read; a wide job's second
  * slot belongs to it as long. */
 static void *submit_and_reap(void *arg)
@@ -234,15 +285,11 @@ static void *submit_and_reap(void *arg)
             oldest += 1u + c->wide[oldest & (SLOTS - 1u)];
         if (oldest == lane->position && ending)
             return NULL;
-        const uint32_t kind = (uint32_t)(rig_random(&c->random) % 4u);
-        const bool room = lane->position - oldest + (kind == 1 ? 2u : 1u) <= SLOTS;
-        if (!ending && room) {
-            if (kind == 1) /* the slot in the middle of a wide job has no answer of its own */
-                c->waits[(lane->position + 1u) & (SLOTS - 1u)] = 0;
-            submit_one(c, kind);
-        } else {
+        uint32_t submitted = 0;
+        while (!ending && submitted < BURST && submit_any(c, oldest))
+            submitted++;
+        if (submitted == 0)
             sched_yield();
-        }
     }
 }
 
@@ -312,31 +359,38 @@ static void cancel_for(uint64_t us)
         const int32_t status = admin(GM_ADMIN_CANCEL, c->lane, position);
         assert_true(status == GM_OK || status == GM_ENOTFOUND);
         spare_comes_and_goes();
-        usleep(500);
+        usleep(CANCEL_US);
     }
 }
 
 /* Main thread, while nothing else runs: whether tickets and every lane's positions went through zero. */
 static bool everything_wrapped(void)
 {
-    bool wrapped = t.rig.d->counters.tickets > WRAPPED << 3;
+    bool wrapped = t.rig.d->counters.tickets > WRAPPED << TICKETS_LOG2;
     for (uint32_t i = 0; i < CLIENTS; i++)
         wrapped = wrapped &&
                   __atomic_load_n(&t.client[i].newest, __ATOMIC_RELAXED) > UINT64_C(0x100000000) << SLOTS_LOG2;
     return wrapped;
 }
 
+/* The same: whether wings have had their part in it. */
+static bool leased_enough(void)
+{
+    return t.rig.core->wings == 0 || t.rig.d->counters.leases >= LEASES;
+}
+
 static void every_job_is_answered_exactly_once(void **state)
 {
     (void)state;
-    const struct gm_core_shape shape = {.tickets_log2 = 3,
-                                        .entries_log2 = 2,
+    const struct gm_core_shape shape = {.tickets_log2 = TICKETS_LOG2,
+                                        .entries_log2 = ENTRIES_LOG2,
                                         .workers = WORKERS,
                                         .host_shares = WORKERS,
-                                        .ticket_start = NEAR_WRAP << 3,
-                                        .inbox_start = NEAR_WRAP << 2,
+                                        .ticket_start = NEAR_WRAP << TICKETS_LOG2,
+                                        .inbox_start = NEAR_WRAP << ENTRIES_LOG2,
                                         .idle_ns = UINT64_MAX,
-                                        .workspace_bytes = 1u << 19}; /* one sort at a time */
+                                        .workspace_bytes = WORKSPACE,
+                                        .wings = WINGS};
     rig_open(&t.rig, &shape);
     t.pages = calloc(CLIENTS * SLOTS, sizeof *t.pages);
     assert_non_null(t.pages);
@@ -352,11 +406,11 @@ static void every_job_is_answered_exactly_once(void **state)
     start_threads();
     for (uint32_t i = 0; i < CLIENTS; i++)
         assert_int_equal(pthread_create(&t.client[i].thread, NULL, submit_and_reap, &t.client[i]), 0);
-    bool wrapped = false; /* read between a join and the next start */
-    for (uint32_t i = 0; i < PAUSES || !wrapped; i++) {
+    bool enough = false; /* asked between a join and the next start */
+    for (uint32_t i = 0; i < PAUSES || !enough; i++) {
         cancel_for(PAUSE_US);
         pause_and_join();
-        wrapped = everything_wrapped();
+        enough = everything_wrapped() && leased_enough();
         start_threads();
     }
     __atomic_store_n(&t.ending, 1, __ATOMIC_RELEASE);
@@ -374,8 +428,9 @@ static void every_job_is_answered_exactly_once(void **state)
         cancelled += t.client[i].cancelled;
     }
     const struct gm_device_counters *n = &t.rig.d->counters;
-    print_message("%lu jobs, %lu cancelled, %lu tickets\n", (unsigned long)submitted, (unsigned long)cancelled,
-                  (unsigned long)n->tickets);
+    print_message("%lu jobs, %lu cancelled, %lu tickets, %lu leases\n", (unsigned long)submitted,
+                  (unsigned long)cancelled, (unsigned long)n->tickets, (unsigned long)n->leases);
+    assert_int_equal(t.rig.d->leased, 0);
     assert_int_equal(answered, submitted);
     assert_int_equal(n->polled, submitted);
     assert_int_equal(n->started, t.answers);
