@@ -108,33 +108,34 @@ static __device__ __forceinline__ void gm_store_pair_gpu(void *p, uint64_t low, 
     asm volatile("st.relaxed.gpu.global.v2.u64 [%0], {%1, %2};" ::"l"(p), "l"(low), "l"(high) : "memory");
 }
 
-/* One access of 128 bits, and not a vector of four words: of a vector the compiler drops the words that nobody uses and
- * loads the others one by one, between which they change. */
+/* A granule in one access. Loads: volatile, because of any other, also one of 128 bits, ptxas drops the words that
+ * nobody uses and loads the others one by one, between which they change; volatile is relaxed at system
+ * scope. nvcc-check refuses relaxed loads of granules. */
 #define GM_LOAD16(name, instruction)                                                                        \
     static __device__ __forceinline__ struct gm_granule name(const struct gm_granule *p)                    \
     {                                                                                                       \
-        uint64_t low, high;                                                                                 \
-        asm volatile("{\n\t.reg .b128 all;\n\t" instruction " all, [%2];\n\tmov.b128 {%0, %1}, all;\n\t}"     \
-                     : "=l"(low), "=l"(high)                                                                \
+        struct gm_granule g;                                                                                \
+        asm volatile(instruction " {%0, %1, %2, %3}, [%4];"                                                 \
+                     : "=r"(g.w[0]), "=r"(g.w[1]), "=r"(g.w[2]), "=r"(g.w[3])                               \
                      : "l"(p)                                                                               \
                      : "memory");                                                                           \
-        return {{(uint32_t)low, (uint32_t)(low >> 32), (uint32_t)high, (uint32_t)(high >> 32)}};            \
+        return g;                                                                                           \
     }
 #define GM_STORE16(name, instruction)                                                                       \
     static __device__ __forceinline__ void name(struct gm_granule *p, struct gm_granule g)                  \
     {                                                                                                       \
-        asm volatile("{\n\t.reg .b128 all;\n\tmov.b128 all, {%1, %2};\n\t" instruction " [%0], all;\n\t}" ::"l"(p), \
-                     "l"(g.w[0] | (uint64_t)g.w[1] << 32), "l"(g.w[2] | (uint64_t)g.w[3] << 32)             \
+        asm volatile(instruction " [%0], {%1, %2, %3, %4};" ::"l"(p), "r"(g.w[0]), "r"(g.w[1]),             \
+                     "r"(g.w[2]), "r"(g.w[3])                                                               \
                      : "memory");                                                                           \
     }
 
 /* A granule between two blocks. Acquire; the store is relaxed, because a granule is whole by itself, and what lies
- * before a reference is fenced. */
-GM_LOAD16(gm_load16_gpu, "ld.acquire.gpu.global.b128")
+ * before a reference is fenced. Of a ticket's slot all words are used. */
+GM_LOAD16(gm_load16_gpu, "ld.acquire.gpu.global.v4.u32")
 /* The same for a granule that refers to nothing: several of these are on their way at once, where each acquire would
  * wait for its own. */
-GM_LOAD16(gm_load16_relaxed_gpu, "ld.relaxed.gpu.global.b128")
-GM_STORE16(gm_store16_gpu, "st.relaxed.gpu.global.b128")
+GM_LOAD16(gm_load16_relaxed_gpu, "ld.volatile.global.v4.u32")
+GM_STORE16(gm_store16_gpu, "st.relaxed.gpu.global.v4.u32")
 /* One between a block and the host. */
-GM_LOAD16(gm_load16_sys, "ld.relaxed.sys.global.b128")
-GM_STORE16(gm_store16_sys, "st.relaxed.sys.global.b128")
+GM_LOAD16(gm_load16_sys, "ld.volatile.global.v4.u32")
+GM_STORE16(gm_store16_sys, "st.relaxed.sys.global.v4.u32")

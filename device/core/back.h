@@ -13,6 +13,11 @@
 #include "workspace.h"
 
 #define GM_INBOX_TAKE 32u /* messages that are taken in one turn */
+#if GM_WARP > 1u
+#define GM_BACK_ROUNDS 4u
+#else
+#define GM_BACK_ROUNDS 1u
+#endif
 
 /* Counts n answered jobs that are alike. One thread. */
 GM_DEV void gm_back_count(struct gm_disp *d, uint32_t lane, uint32_t op, uint32_t kind, uint32_t n)
@@ -65,15 +70,10 @@ GM_DEV void gm_back_wings(const struct gm_core *core, struct gm_disp *d, uint32_
     }
 }
 
-/* One look at the inbox: a message for each SIMT lane. Whether there was any. */
-GM_DEV bool gm_back_inbox(const struct gm_core *core, struct gm_disp *d)
+/* What the first count SIMT lanes have of the messages at the head of the inbox. Whole warp. */
+GM_DEV void gm_back_take(const struct gm_core *core, struct gm_disp *d, uint64_t word, uint32_t count)
 {
     struct gm_crew *crew = &d->crew;
-    const uint64_t head = d->inbox_head, at = head + gm_lane_id();
-    const uint64_t word = gm_inbox_load(core, at);
-    const uint32_t count = gm_lowest_zero(gm_ballot(gm_inbox_valid(core, at, word)));
-    if (count == 0)
-        return false;
     const bool mine = gm_lane_id() < count, passes = mine && gm_inbox_kind(word) == GM_INBOX_NEXT;
     const bool ends = mine && !passes;
     const uint32_t owner = ends ? gm_entry_owner(core, gm_inbox_entry(word)) : 0;
@@ -88,13 +88,40 @@ GM_DEV bool gm_back_inbox(const struct gm_core *core, struct gm_disp *d)
         crew->message[(crew->messages + passes_rank) % GM_ENTRIES_MAX] = (uint32_t)word;
     gm_syncwarp();
     if (gm_lane_id() == 0) {
-        gm_store_relaxed_block_u64(&d->inbox_head, head + count);
+        gm_store_relaxed_block_u64(&d->inbox_head, d->inbox_head + count);
         gm_store_release_block_u32(&crew->freed, crew->freed + freed);
         gm_store_release_block_u32(&crew->messages, crew->messages + passed);
         if (passed != 0)
             gm_or_release_block_u32(&crew->attention, GM_ATTEND_MESSAGES);
     }
     gm_syncwarp();
+}
+
+/* One look at the inbox: GM_BACK_ROUNDS messages for each SIMT lane, all on their way at once. Whether there was
+ * any. */
+GM_DEV bool gm_back_inbox(const struct gm_core *core, struct gm_disp *d)
+{
+    const uint64_t head = d->inbox_head + gm_lane_id();
+    uint64_t word[GM_BACK_ROUNDS];
+    uint32_t count[GM_BACK_ROUNDS];
+    bool all = true;
+    GM_UNROLL
+    for (uint32_t r = 0; r < GM_BACK_ROUNDS; r++)
+        word[r] = gm_inbox_load(core, head + r * GM_WARP);
+    GM_UNROLL
+    for (uint32_t r = 0; r < GM_BACK_ROUNDS; r++) {
+        const uint32_t run = gm_lowest_zero(gm_ballot(gm_inbox_valid(core, head + r * GM_WARP, word[r])));
+        count[r] = all ? run : 0;
+        all = all && run == GM_WARP;
+    }
+    gm_syncwarp();
+    if (count[0] == 0)
+        return false;
+    gm_inbox_fence();
+    GM_UNROLL
+    for (uint32_t r = 0; r < GM_BACK_ROUNDS; r++)
+        if (count[r] != 0)
+            gm_back_take(core, d, word[r], count[r]);
     return true;
 }
 

@@ -12,18 +12,35 @@
 
 #define GM_ACKS_LOOK (4u * GM_WARP) /* acknowledgements that the back looks at in one turn */
 
+/* All of a turn's on their way at once. A GPU's need no acquire: a slot's words are in registers before its
+ * acknowledgement is stored. */
+#ifdef __CUDACC__
+#define GM_ACKS_ROUNDS 4u
+GM_DEV uint32_t gm_ack_load(const uint32_t *ack) { return gm_load_relaxed_u32(ack); }
+#else
+#define GM_ACKS_ROUNDS 1u
+GM_DEV uint32_t gm_ack_load(const uint32_t *ack) { return gm_load_acquire_u32(ack); }
+#endif
+
 /* Moves the floor below which every ticket was read, until it reaches an end or a ticket that was not. Counting reads
  * would not be enough, because they finish out of order. The back; whole warp. */
 GM_DEV void gm_acks_look(const struct gm_core *core, struct gm_disp *d, uint64_t end)
 {
     uint64_t floor = gm_load_relaxed_block_u64(&d->crew.ack_floor);
-    while ((int64_t)(end - floor) > 0) {
-        const uint64_t p = floor + gm_lane_id();
-        const bool read = gm_load_acquire_u32(&core->acks[gm_slot_index(core, p)]) == gm_lap(p, core->tickets_log2);
-        const uint32_t run = gm_lowest_zero(gm_ballot(read));
-        if (run == 0)
-            break;
-        floor += run;
+    bool all = true;
+    while (all && (int64_t)(end - floor) > 0) {
+        uint32_t ack[GM_ACKS_ROUNDS];
+        GM_UNROLL
+        for (uint32_t r = 0; r < GM_ACKS_ROUNDS; r++)
+            ack[r] = gm_ack_load(&core->acks[gm_slot_index(core, floor + r * GM_WARP + gm_lane_id())]);
+        const uint64_t base = floor;
+        GM_UNROLL
+        for (uint32_t r = 0; r < GM_ACKS_ROUNDS; r++) {
+            const uint64_t p = base + r * GM_WARP + gm_lane_id();
+            const uint32_t run = gm_lowest_zero(gm_ballot(ack[r] == gm_lap(p, core->tickets_log2)));
+            floor += all ? run : 0;
+            all = all && run == GM_WARP;
+        }
     }
     gm_syncwarp();
     if (gm_lane_id() == 0)

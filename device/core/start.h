@@ -377,16 +377,16 @@ GM_DEV_CALL uint64_t gm_start_chunk(struct gm_disp *d, uint32_t lane_index, uint
     return gm_tally(taken, started, refused, used);
 }
 
-/* The only slot of the stage, when latency counts: every SIMT lane works out the same, so that nothing has to be
- * summed or voted over the warp; the first one stores. Whole warp. */
-GM_DEV_CALL uint64_t gm_start_single(struct gm_disp *d, uint32_t lane_index)
+/* The only job of the stage, in so many slots, when latency counts: every SIMT lane works out the same, so that nothing
+ * has to be summed or voted over the warp; the first one stores. Whole warp. */
+GM_DEV_CALL uint64_t gm_start_single(struct gm_disp *d, uint32_t lane_index, uint32_t slots)
 {
     d = gm_disp_here(d);
     const struct gm_core *core = &d->core;
     struct gm_lane_row *lane = &d->lane[lane_index];
     const bool first = gm_lane_id() == 0;
     struct gm_job job;
-    struct gm_verdict v = gm_start_judge(core, d, lane_index, 0, 1, &job);
+    struct gm_verdict v = gm_start_judge(core, d, lane_index, 0, slots, &job);
     uint64_t pool_offset, base;
     if (v.want == 0) {
         if (first && v.answered) {
@@ -394,7 +394,7 @@ GM_DEV_CALL uint64_t gm_start_single(struct gm_disp *d, uint32_t lane_index)
             d->refused_status = (uint32_t)v.status;
             d->refused_cancelled = v.status == GM_ECANCELLED;
         }
-        return gm_tally(1, 0, v.answered ? 1u : 0u, 0);
+        return gm_tally(slots, 0, v.answered ? 1u : 0u, 0);
     }
     const bool large = gm_copy_large(core, &job);
     const bool engine = large && (gm_ballot(gm_copies_room(d, first)) & 1u) != 0;
@@ -437,7 +437,7 @@ GM_DEV_CALL uint64_t gm_start_single(struct gm_disp *d, uint32_t lane_index)
         if (!(job.marks & GM_MARK_HOST)) /* as in gm_start_chunk */
             gm_journal_started(lane, job.position);
     }
-    return gm_tally(1, 1, 0, v.want);
+    return gm_tally(slots, 1, 0, v.want);
 }
 
 /* What gm_start_quick is to start: count descriptors at a position of a lane, of which each SIMT lane has the words of
@@ -451,14 +451,25 @@ struct gm_quick {
 /* Which of the descriptors is this SIMT lane's; from count on it has none. */
 GM_DEV uint32_t gm_quick_rank(const struct gm_quick *q) { return q->count > 1u ? gm_lane_id() : 0u; }
 
+/* Whether a descriptor may be of a job that fits its slot, by its size alone: others are not checked twice. */
+GM_DEV bool gm_quick_may(const struct gm_disp *d, const struct gm_words *words)
+{
+    const uint32_t word0 = words->w[GM_W_OP], op = word0 & 0xffffu;
+    if (op >= GM_OP_COUNT || (word0 >> 24 & GM_FLAG_WIDE) != 0)
+        return false;
+    const struct gm_op_row *row = &d->op_row[op];
+    return row->work == GM_WORK_ONE || gm_desc_get64(words->w, GM_W_N) * gm_dtype_bytes(word0 >> 16 & 0xffu) <=
+                                           row->tile_bytes;
+}
+
 /* Whether all of them are jobs that fit their tickets' slots. Whole warp. */
 GM_DEV bool gm_quick_check(const struct gm_core *core, const struct gm_disp *d, const struct gm_quick *q,
                            struct gm_job *job)
 {
     const struct gm_words none = {{0}};
-    const uint32_t rank = gm_quick_rank(q), word0 = q->words.w[GM_W_OP], op = word0 & 0xffffu;
+    const uint32_t rank = gm_quick_rank(q);
     struct gm_plan plan = {0, 0};
-    bool good = op < GM_OP_COUNT && (word0 >> 24 & GM_FLAG_WIDE) == 0;
+    bool good = gm_quick_may(d, &q->words);
     good = good && gm_check(core, d, q->lane, q->head + rank, q->words, false, none, job, &plan) == GM_OK;
     return gm_ballot(rank < q->count && !(good && gm_slot_fits(job))) == 0;
 }
@@ -519,6 +530,14 @@ GM_DEV bool gm_start_quick(const struct gm_core *core, struct gm_disp *d, const 
     return true;
 }
 
+/* Whether one job is all that there is: in one slot, or a descriptor and its second half. */
+GM_DEV bool gm_start_is_single(const struct gm_disp *d, uint32_t count)
+{
+    const uint32_t word0 = gm_poll_word(d, 0, GM_W_OP);
+    return count == 1u || (count == 2u && (word0 & 0xffffu) < GM_OP_COUNT && (word0 >> 24 & GM_FLAG_WIDE) != 0 &&
+                           (gm_poll_word(d, 1u, GM_W_OP) & 0xffffu) == GM_DESC_WIDE_MARK);
+}
+
 /* Everything complete at the head of a lane. Returns the tally; d->held_lane says whether the next job waits. */
 GM_DEV uint64_t gm_start(struct gm_disp *d, uint32_t lane_index, uint32_t count)
 {
@@ -530,11 +549,12 @@ GM_DEV uint64_t gm_start(struct gm_disp *d, uint32_t lane_index, uint32_t count)
     const uint32_t last = gm_poll_word(d, count - 1u, GM_W_OP);
     if ((last & 0xffffu) != GM_DESC_WIDE_MARK && (last >> 24 & GM_FLAG_WIDE))
         count--;
+    const bool single = gm_start_is_single(d, count);
     bool held = false;
     while (gm_tally_consumed(tally) < count && !held) {
         const uint32_t base = gm_tally_consumed(tally), slots = count - base < GM_WARP ? count - base : GM_WARP;
-        const uint64_t done = count == 1 ? gm_start_single(d, lane_index)
-                                         : gm_start_chunk(d, lane_index, base, count);
+        const uint64_t done = single ? gm_start_single(d, lane_index, count)
+                                     : gm_start_chunk(d, lane_index, base, count);
         held = gm_tally_consumed(done) < slots;
         tally += done;
         if (held && gm_agreed_u32(&d->crew.freed) != d->collected) { /* once more, with what others have given back */

@@ -375,6 +375,8 @@ GM_DEV bool gm_turn_quick(const struct gm_core *core, struct gm_disp *d, struct 
         gm_syncwarp();
     }
     quick.words = gm_poll_words(d, quick.count > 1u ? gm_lane_id() : 0u);
+    if (gm_ballot(gm_quick_rank(&quick) < quick.count && !gm_quick_may(d, &quick.words)) != 0)
+        return false;
     if (quick.count > 1u) {
         gm_turn_next(d, f, quick.head + quick.count);
         gm_poll_issue(d, f);

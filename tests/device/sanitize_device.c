@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * See sanitize_device.h. The CUDA backend with its start and kick followed by a join; the backend's own part of the
- * bounded mode (park at once, no stream that waits, time for blocks to check in) comes with idle_ns 0. One bed in a
- * process.
+ * See sanitize_device.h. A bounded device that says when launches begin and end. One bed in a process.
  */
 #include "sanitize_device.h"
 
@@ -15,10 +13,7 @@
 #define TELL_MS 5000u /* between two looks at a launch that lasts */
 #define LOOK_MS 100u
 
-static const struct gm_backend *real;
-static struct gm_backend bounded;
 static struct gm_bed *the_bed;
-static uint32_t launches;
 static uint64_t launched_ns; /* 0: no launch lasts; read by the thread that tells */
 
 double sanitize_seconds(void)
@@ -62,25 +57,21 @@ static void *tell(void *arg)
     return NULL;
 }
 
-/* Launches by one of the backend's two ways to, and waits for the end. */
-static int launch(int (*way)(struct gm_device *, char *), struct gm_device *device, char *text)
+static void told(enum gm_bounded_point point, int status)
 {
-    const double begin = sanitize_seconds();
-    launches++;
-    sanitize_say("launch %u", launches);
-    __atomic_store_n(&launched_ns, gm_bed_now_ns(), __ATOMIC_RELEASE);
-    int status = way(device, text);
-    const double came_back = sanitize_seconds();
-    if (status == GM_OK)
-        status = real->join(device, text);
-    __atomic_store_n(&launched_ns, 0, __ATOMIC_RELEASE);
-    sanitize_say("launch %u: status %d, the call %.3f s, the end %.3f s later", launches, status, came_back - begin,
-                 sanitize_seconds() - came_back);
-    return status;
+    static double begin, came_back;
+    if (point == GM_BOUNDED_BEGINS) {
+        begin = came_back = sanitize_seconds();
+        sanitize_say("launch %u", gm_bounded_launches());
+        __atomic_store_n(&launched_ns, gm_bed_now_ns(), __ATOMIC_RELEASE);
+    } else if (point == GM_BOUNDED_CALLED) {
+        came_back = sanitize_seconds();
+    } else {
+        __atomic_store_n(&launched_ns, 0, __ATOMIC_RELEASE);
+        sanitize_say("launch %u: status %d, the call %.3f s, the end %.3f s later", gm_bounded_launches(), status,
+                     came_back - begin, sanitize_seconds() - came_back);
+    }
 }
-
-static int bounded_start(struct gm_device *device, char *text) { return launch(real->start, device, text); }
-static int bounded_kick(struct gm_device *device, char *text) { return launch(real->kick, device, text); }
 
 int sanitize_open(struct gm_bed *bed, const char *backend, uint32_t workers, bool plain)
 {
@@ -88,32 +79,16 @@ int sanitize_open(struct gm_bed *bed, const char *backend, uint32_t workers, boo
     const bool cuda = strcmp(backend, "cuda") == 0;
     const struct gm_device_config config = {.device = cuda ? "cuda:0" : "cpu", .workers = workers, .plain = plain,
                                             .workspace_bytes = UINT64_C(64) << 20, .idle_ns = 0};
-    real = gm_bed_backend(backend);
+    const struct gm_backend *real = gm_bed_backend(backend);
     the_bed = bed;
     if (!real) {
         snprintf(bed->text, sizeof bed->text, "this build has no %s backend", backend);
         return GM_ENODEVICE;
     }
     sanitize_say("opening %s", config.device);
-    bounded = *real;
-    if (real->unmap_needs_stop) {
-        bounded.start = bounded_start;
-        bounded.kick = bounded_kick;
-        if (pthread_create(&thread, NULL, tell, NULL) == 0)
-            pthread_detach(thread);
-    }
-    const int status = gm_bed_open(bed, &bounded, &config, 0);
+    if (real->unmap_needs_stop && pthread_create(&thread, NULL, tell, NULL) == 0)
+        pthread_detach(thread);
+    const int status = gm_bed_open(bed, gm_bounded_backend(real, told), &config, 0);
     sanitize_say("open: status %d, %u workers", status, bed->hello.workers);
     return status;
-}
-
-int sanitize_wait(struct gm_bed *bed, uint64_t position, struct gm_granule *completion)
-{
-    if (!real->unmap_needs_stop)
-        return gm_bed_wait(bed, position, completion);
-    if (gm_bed_answered(bed, position, completion))
-        return GM_OK;
-    snprintf(bed->text, sizeof bed->text, "the kernel ended without an answer to the job at position %llu",
-             (unsigned long long)position);
-    return GM_EINTERNAL;
 }

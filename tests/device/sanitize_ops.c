@@ -181,9 +181,9 @@ static int launch(struct sanitize *s, uint32_t first, uint32_t end)
         s->bed.position = gm_bed_put(&s->bed, s->bed.position, nop);
     int status = gm_bed_ring(&s->bed);
     for (uint32_t i = first; status == GM_OK && i < end; i++)
-        status = sanitize_wait(&s->bed, s->one[i].position, &completion);
+        status = gm_bounded_wait(&s->bed, s->one[i].position, &completion);
     for (uint64_t p = nops; status == GM_OK && p < s->bed.position; p++)
-        status = sanitize_wait(&s->bed, p, &completion);
+        status = gm_bounded_wait(&s->bed, p, &completion);
     s->jobs += end - first + NOPS;
     return status;
 }

@@ -255,11 +255,53 @@ def plot_has_a_line_of_every_op():
         assert all(word in words for word in ("reduce", "sort", "other", "sum f32", "no_such_op f32")), words
 
 
+def profiled(*args):
+    """The lines of profile_op, each as a mapping."""
+    done = subprocess.run([os.path.join(BUILD, "bin", "profile_op"), *args], stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, text=True, timeout=PATIENT_S, check=False)
+    assert done.returncode == 0 and done.stderr == "", (args, done)
+    lines = [line.split() for line in done.stdout.splitlines()]
+    assert lines and all(line[0] == "profile_op" for line in lines), done.stdout
+    return [dict(word.split("=", 1) for word in line[1:]) for line in lines]
+
+
+def every_op_can_be_profiled():
+    for op in catalogue():
+        line, = profiled("--op", op.name, "--n", "3000")
+        assert line["op"] == op.name and int(line["run_ns"]) <= int(line["trip_ns"]) * 1.01, line
+        assert "launch" not in line and "skip" not in line, line  # a CPU has none
+        if op.types():
+            elements = 750 if op.shape == "CHANNELS" else 3000
+            assert line["type"] == op.types()[0] and int(line["n"]) == elements, line
+            assert int(line["bytes"]) >= 3000, line
+
+
+def a_profiled_job_has_the_data_of_the_measurements():
+    half, = profiled("--op", "count_if", "--n", "100000")
+    assert 49000 < int(half["result"], 16) < 51000, half
+    runs, = profiled("--op", "run_length", "--n", "100000")
+    assert 24000 < int(runs["result"], 16) < 26000, runs
+    fits, = profiled("--op", "sum", "--type", "u64", "--n", "100000")  # whole numbers of all bits do not: 0 to 7 do
+    assert 345000 < int(fits["result"], 16) < 355000, fits
+    bins = profiled("--op", "histogram_2d", "--n", "5000", "--bins", "7", "--repeat", "3")
+    assert len(bins) == 3 and all(line["bins"] == line["bins_y"] == "7" for line in bins), bins
+    assert all(int(line["result"], 16) == 5000 for line in bins), bins
+
+
 def wrong_options_are_told_by_their_names():
     for program, args, told in (("bench_ops", ["--samples", "19"], "--samples 19 is not a number from 20 to"),
                                 ("bench_ops", ["--op", "none"], "--op: no op none"),
                                 ("bench_ops", ["--types", "some"], "--types: some is neither"),
                                 ("bench_ops", ["--log2-max"], "'--log2-max'"), ("bench_ops", ["more"], "more"),
+                                ("profile_op", ["--n", "4"], "--op: none is given"),
+                                ("profile_op", ["--op", "none"], "--op: no op none"),
+                                ("profile_op", ["--op", "sum", "--type", "f31"], "--type: no element type f31"),
+                                ("profile_op", ["--op", "sort", "--type", "u8"], "--type: u8 is not one that the op"),
+                                ("profile_op", ["--op", "sum", "--n", "0"], "--n 0 is not a number from 1 to"),
+                                ("profile_op", ["--op", "sum", "--bins", "4"], "--bins: sum takes none"),
+                                ("profile_op", ["--op", "histogram_channels", "--n", "1001"], "--n: 1001 elements are"),
+                                ("profile_op", ["--op", "histogram_edges", "--bins", "70000"],
+                                 "--op histogram_edges: bins between edges must be at most 65536"),
                                 ("bench_lanes", ["--part", "none"], "--part: no part none"),
                                 ("bench_lanes", ["--idle", "256"], "--idle 256 is not a number from 1 to 255"),
                                 ("bench_socket", ["--idle-s", "1s"], "--idle-s 1s is not a number"),
@@ -273,6 +315,7 @@ def wrong_options_are_told_by_their_names():
 for test in (goals_are_those_that_were_agreed, goals_are_judged_at_their_edges, what_follows_from_figures_is_right,
              tables_are_read_as_the_programs_have_them, peers_have_the_names_of_their_ops, every_peer_of_a_cpu_works,
              suite_writes_the_figures_of_every_op_into_its_record, a_program_that_fails_costs_its_own_figures_only,
-             plot_says_what_is_missing, plot_has_a_line_of_every_op, wrong_options_are_told_by_their_names):
+             plot_says_what_is_missing, plot_has_a_line_of_every_op, every_op_can_be_profiled,
+             a_profiled_job_has_the_data_of_the_measurements, wrong_options_are_told_by_their_names):
     test()
     print(f"ok   {test.__name__}", flush=True)

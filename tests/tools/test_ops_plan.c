@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -197,6 +198,92 @@ static void figures_are_named_by_op_type_and_size(void **state)
     assert_int_equal(complaint, GM_COMPLAINT_DTYPE);
 }
 
+/* ---- filling ---- */
+
+struct filled {
+    const uint8_t *chunk;
+    uint8_t *to;
+    uint64_t bytes, repeated, puts, fails_at;
+};
+
+static bool put(void *context, bool repeated, uint64_t from, uint64_t to, uint64_t bytes)
+{
+    struct filled *f = context;
+    const bool fits = bytes <= f->bytes && to <= f->bytes - bytes;
+    assert_true(fits && (!repeated || from + bytes <= to)); /* copy jobs whose buffers do not overlap */
+    memcpy(f->to + to, (repeated ? f->to : f->chunk) + from, bytes);
+    f->repeated += repeated ? bytes : 0;
+    return ++f->puts != f->fails_at;
+}
+
+static void buffers_are_filled_chunk_by_chunk(void **state)
+{
+    static uint8_t to[40000];
+    uint8_t chunk[1000];
+    struct gm_ops_plan plan;
+    (void)state;
+    make(&plan, GM_SHAPE_SEGMENTED, GM_DTYPE_f32, GM_OPS_WIDE, 12);
+    for (uint32_t i = 0; i < plan.row.inputs; i++) {
+        struct filled f = {.chunk = chunk, .to = to, .bytes = plan.bytes[i]};
+        const uint32_t element = gm_buffer_element(&plan.row, i, &plan.args);
+        assert_true(f.bytes <= sizeof to);
+        assert_true(gm_ops_fill(&plan, i, f.bytes, chunk, sizeof chunk, put, &f));
+        assert_int_equal(f.puts, (f.bytes + sizeof chunk - 1u) / sizeof chunk);
+        for (uint64_t k = 0; k < f.bytes / element; k++) {
+            const uint64_t bits = gm_ops_value(&plan, i, k);
+            assert_memory_equal(to + k * element, &bits, element);
+        }
+    }
+    struct filled f = {.chunk = chunk, .to = to, .bytes = plan.bytes[0], .fails_at = 2};
+    assert_false(gm_ops_fill(&plan, 0, f.bytes, chunk, sizeof chunk, put, &f));
+    assert_int_equal(f.puts, 2);
+}
+
+static void random_data_is_made_for_one_block_and_repeats(void **state)
+{
+    const uint64_t count = 3u * GM_OPS_BLOCK + 5u, looked_at = 1000;
+    struct gm_ops_plan plan;
+    enum gm_complaint complaint;
+    const struct gm_op_row row = row_of(GM_SHAPE_REDUCE);
+    uint8_t *chunk = malloc(UINT64_C(1) << 20);
+    struct filled f = {.chunk = chunk, .to = malloc(count), .bytes = count};
+    (void)state;
+    assert_non_null(chunk);
+    assert_non_null(f.to);
+    assert_true(gm_ops_plan_sized(&plan, "shape", &row, GM_DTYPE_u8, GM_OPS_WIDE, count, 0, &complaint));
+    assert_int_equal(plan.bytes[0], count);
+    assert_true(gm_ops_fill(&plan, 0, count, chunk, UINT64_C(1) << 20, put, &f));
+    assert_int_equal(f.repeated, count - GM_OPS_BLOCK);
+    for (uint64_t k = count - looked_at; k < count; k++)
+        assert_int_equal(f.to[k], gm_ops_value(&plan, 0, k));
+    assert_memory_equal(f.to + 2u * GM_OPS_BLOCK, f.to, GM_OPS_BLOCK);
+    free(chunk);
+    free(f.to);
+}
+
+static void sizes_need_not_be_powers_of_two(void **state)
+{
+    static const uint64_t sizes[] = {1, 2, 3, 1000, 1003, 65536 * 3};
+    struct gm_ops_plan plan;
+    enum gm_complaint complaint;
+    (void)state;
+    for (uint32_t shape = GM_SHAPE_NONE + 1; shape < GM_SHAPE_COUNT; shape++)
+        for (uint32_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+            const struct gm_op_row row = row_of(shape);
+            const uint32_t element = shape == GM_SHAPE_CHANNELS ? GM_OPS_CHANNELS : 1u;
+            assert_true(gm_ops_plan_sized(&plan, "shape", &row, GM_DTYPE_f32, GM_OPS_WIDE, sizes[i], 9, &complaint));
+            assert_int_equal(plan.bytes[0], sizes[i] / element * element * 4u);
+            assert_int_equal(plan.places, 1);
+            if (row.args >> GM_A_bins & 1u)
+                assert_int_equal(plan.args.count, 9);
+        }
+    const struct gm_op_row stencil = row_of(GM_SHAPE_STENCIL5);
+    assert_true(gm_ops_plan_sized(&plan, "shape", &stencil, GM_DTYPE_f32, GM_OPS_WIDE, 3u << 16, 0, &complaint));
+    assert_int_equal(plan.args.value[0], 512);
+    assert_true(gm_ops_plan_sized(&plan, "shape", &stencil, GM_DTYPE_f32, GM_OPS_WIDE, 1001u * 8u, 0, &complaint));
+    assert_int_equal(plan.args.value[0], 8);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -206,6 +293,9 @@ int main(void)
         cmocka_unit_test(segments_are_about_as_long_as_they_are_said_to_be),
         cmocka_unit_test(types_are_those_that_an_op_is_mostly_used_with),
         cmocka_unit_test(figures_are_named_by_op_type_and_size),
+        cmocka_unit_test(buffers_are_filled_chunk_by_chunk),
+        cmocka_unit_test(random_data_is_made_for_one_block_and_repeats),
+        cmocka_unit_test(sizes_need_not_be_powers_of_two),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

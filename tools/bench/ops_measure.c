@@ -87,15 +87,6 @@ static void tell_failed(struct gm_ops_bench *b, const struct gm_ops_plan *plan, 
     b->failed++;
 }
 
-/* With data that is poorer by one step; false: there is none. */
-static bool poorer(enum gm_ops_data *data)
-{
-    if (*data == GM_OPS_ONES)
-        return false;
-    *data = *data == GM_OPS_WIDE ? GM_OPS_SMALL : *data == GM_OPS_SMALL ? GM_OPS_ONES : GM_OPS_SMALL;
-    return true;
-}
-
 static bool plan_of(struct gm_ops_bench *b, struct gm_ops_plan *plan, uint32_t op, uint32_t dtype,
                     enum gm_ops_data data, uint32_t log2)
 {
@@ -105,7 +96,7 @@ static bool plan_of(struct gm_ops_bench *b, struct gm_ops_plan *plan, uint32_t o
     if (gm_ops_plan_make(plan, gm_op_name(op), &row, dtype, data, log2, b->lanes.rotated_bytes, &complaint))
         return true;
     gm_complaint_problem(&problem, complaint);
-    snprintf(b->lanes.text, sizeof b->lanes.text, "no arguments are known: %s %s", problem.field, problem.text);
+    snprintf(b->lanes.text, sizeof b->lanes.text, "no arguments are known: %s", problem.text);
     return false;
 }
 
@@ -121,7 +112,7 @@ static void one_case(struct gm_ops_bench *b, uint32_t op, uint32_t dtype, uint32
         if (plan_of(b, &plan, op, dtype, *data, log2) && gm_ops_request(b, &plan, &request))
             status = series(b, &plan, &request, &result);
         gm_ops_release(b);
-    } while (status == GM_EOVERFLOW && poorer(data));
+    } while (status == GM_EOVERFLOW && gm_ops_poorer(data));
     if (status == GM_OK)
         tell(b, &plan, result);
     else
@@ -188,7 +179,7 @@ static bool turn_make(struct gm_ops_bench *b, struct turn *turn, uint32_t op, ui
         status = GM_EINVAL;
         if (plan_of(b, &turn->plan, op, dtype, data, log2) && gm_ops_request(b, &turn->plan, &turn->request))
             status = one_job(b, &turn->request, &result, &spent_ns);
-    } while (status == GM_EOVERFLOW && poorer(&data));
+    } while (status == GM_EOVERFLOW && gm_ops_poorer(&data));
     turn->failed = status != GM_OK || !gm_samples_make(&turn->samples, ROUNDS);
     if (turn->failed)
         tell_failed(b, &turn->plan, "_turn");

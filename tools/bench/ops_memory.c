@@ -35,31 +35,24 @@ static bool arena(struct gm_ops_bench *b, uint64_t bytes, enum gm_memory memory,
     return gm_lanes_fail_last(&b->lanes, memory == GM_MEMORY_DEVICE ? "device memory" : "shared memory", b->client);
 }
 
-/* Elements of a buffer, as many as all places have. What is random is made once for a block, and copied. */
+struct filling {
+    struct gm_ops_bench *bench;
+    const struct gm_ops_region *region;
+};
+
+static bool put(void *context, bool repeated, uint64_t from, uint64_t to, uint64_t bytes)
+{
+    const struct filling *f = context;
+    return copy(f->bench, repeated ? f->region->arena : f->bench->upload, from, f->region->arena, to, bytes);
+}
+
+/* Elements of a buffer, as many as all places have. */
 static bool fill(struct gm_ops_bench *b, const struct gm_ops_plan *plan, uint32_t i, const struct gm_ops_region *region)
 {
-    const uint32_t element = gm_buffer_element(&plan->row, i, &plan->args);
-    const uint64_t count = region->bytes / element, chunk = UPLOAD_BYTES / element;
-    const bool repeats = region->content == GM_CONTENT_T || region->content == GM_CONTENT_INDEX;
-    uint64_t made = repeats && count > GM_OPS_BLOCK ? GM_OPS_BLOCK : count;
-    uint8_t *data;
+    struct filling f = {b, region};
     if (!b->upload && !arena(b, UPLOAD_BYTES, GM_MEMORY_SHARED, &b->upload))
         return false;
-    data = gm_arena_data(b->upload);
-    for (uint64_t first = 0; first < made; first += chunk) {
-        const uint64_t now = made - first < chunk ? made - first : chunk;
-        for (uint64_t k = 0; k < now; k++) {
-            const uint64_t bits = gm_ops_value(plan, i, first + k);
-            memcpy(data + k * element, &bits, element); /* the low bytes: little endian, as everything here */
-        }
-        if (!copy(b, b->upload, 0, region->arena, first * element, now * element))
-            return false;
-    }
-    for (; made < count; made *= 2u)
-        if (!copy(b, region->arena, 0, region->arena, made * element,
-                  (made < count - made ? made : count - made) * element))
-            return false;
-    return true;
+    return gm_ops_fill(plan, i, region->bytes, gm_arena_data(b->upload), UPLOAD_BYTES, put, &f);
 }
 
 /* Once over all pages of an output, so that no job is the first to touch them. */

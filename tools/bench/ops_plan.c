@@ -48,6 +48,14 @@ enum gm_ops_data gm_ops_first_data(const struct gm_op_row *row)
     return row->shape == GM_SHAPE_UNIQUE || row->shape == GM_SHAPE_RUNS ? GM_OPS_RUNS : GM_OPS_WIDE;
 }
 
+bool gm_ops_poorer(enum gm_ops_data *data)
+{
+    if (*data == GM_OPS_ONES)
+        return false;
+    *data = *data == GM_OPS_WIDE ? GM_OPS_SMALL : *data == GM_OPS_SMALL ? GM_OPS_ONES : GM_OPS_SMALL;
+    return true;
+}
+
 /* Of a set, the first that is not like the elements: indices of 32 bits, and what elements are cast to. */
 static uint8_t second_type(const struct gm_op_row *row, uint32_t dtype)
 {
@@ -62,10 +70,14 @@ static uint8_t second_type(const struct gm_op_row *row, uint32_t dtype)
     return dtype2;
 }
 
-/* Elements of a row, so that there are as many rows or half as many. */
-static uint64_t width_of(uint32_t log2)
+/* Elements of a row, so that there are as many rows or half as many; where such rows do not come out even, the next
+ * lower power of two with which they do. */
+static uint64_t width_of(const struct gm_ops_plan *plan)
 {
-    return UINT64_C(1) << (log2 + 1u) / 2u;
+    uint64_t width = UINT64_C(1) << (plan->log2 + 1u) / 2u;
+    while (plan->args.n % width != 0)
+        width /= 2u;
+    return width;
 }
 
 static void choose_count(struct gm_ops_plan *plan, uint32_t arg, uint32_t *count)
@@ -114,7 +126,7 @@ static uint64_t choose_value(const struct gm_ops_plan *plan, uint32_t arg)
     case GM_A_segments:
         return plan->args.n > GM_OPS_SEGMENT ? plan->args.n / GM_OPS_SEGMENT : 1u;
     case GM_A_width:
-        return width_of(plan->log2);
+        return width_of(plan);
     default:
         return gm_arg_type(arg) == GM_ARG_ELEMENT ? gm_ops_element(dtype, 1.0)
                : gm_arg_type(arg) == GM_ARG_F64   ? gm_ops_f64_bits(1.0)
@@ -143,13 +155,13 @@ static bool taken_in_turn(const struct gm_op_row *row, uint32_t i)
            (extent == GM_EXTENT_LENGTH && (row->args >> GM_A_length & 1u));
 }
 
-bool gm_ops_plan_make(struct gm_ops_plan *plan, const char *name, const struct gm_op_row *row, uint32_t dtype,
-                      enum gm_ops_data data, uint32_t log2, uint64_t rotated_bytes, enum gm_complaint *complaint)
+bool gm_ops_plan_sized(struct gm_ops_plan *plan, const char *name, const struct gm_op_row *row, uint32_t dtype,
+                       enum gm_ops_data data, uint64_t elements, uint32_t bins, enum gm_complaint *complaint)
 {
     memset(plan, 0, sizeof *plan);
     plan->name = name;
     plan->row = *row;
-    plan->log2 = log2;
+    plan->log2 = 63u - (uint32_t)__builtin_clzll(elements | 1u);
     plan->data = data;
     plan->places = 1;
     plan->buffers = (uint32_t)row->inputs + row->outputs;
@@ -157,15 +169,28 @@ bool gm_ops_plan_make(struct gm_ops_plan *plan, const char *name, const struct g
     if (row->types == GM_NO_TYPES)
         return true;
     plan->args.dtype = (uint8_t)dtype;
-    plan->args.n = (UINT64_C(1) << log2) / (row->args >> GM_A_channels & 1u ? GM_OPS_CHANNELS : 1u);
+    plan->args.n = elements / (row->args >> GM_A_channels & 1u ? GM_OPS_CHANNELS : 1u);
     for (uint32_t arg = 0; arg < GM_ARGS; arg++)
         if (row->args >> arg & 1u)
             choose(plan, arg);
+    if (bins != 0 && (row->args >> GM_A_bins & 1u))
+        plan->args.count = bins;
+    if (bins != 0 && (row->args >> GM_A_bins_y & 1u))
+        plan->args.count2 = bins;
     *complaint = gm_args_check(row, &plan->args);
     if (*complaint != GM_COMPLAINT_NONE)
         return false;
-    for (uint32_t i = plan->buffers; i-- > 0;) {
+    for (uint32_t i = 0; i < plan->buffers; i++)
         plan->bytes[i] = gm_buffer_bytes(row, i, &plan->args);
+    return true;
+}
+
+bool gm_ops_plan_make(struct gm_ops_plan *plan, const char *name, const struct gm_op_row *row, uint32_t dtype,
+                      enum gm_ops_data data, uint32_t log2, uint64_t rotated_bytes, enum gm_complaint *complaint)
+{
+    if (!gm_ops_plan_sized(plan, name, row, dtype, data, UINT64_C(1) << log2, 0, complaint))
+        return false;
+    for (uint32_t i = row->types == GM_NO_TYPES ? 0 : plan->buffers; i-- > 0;) {
         plan->step[i] = taken_in_turn(row, i) ? plan->bytes[i] : 0;
         if (plan->step[i] != 0) /* at last the first of them */
             plan->places = rotated_bytes > plan->bytes[i] ? rotated_bytes / plan->bytes[i] : 1u;
@@ -195,4 +220,27 @@ uint64_t gm_ops_moved(const struct gm_ops_plan *plan, uint64_t result)
                    ? result * gm_buffer_element(&plan->row, i, &plan->args)
                    : plan->bytes[i];
     return sum;
+}
+
+bool gm_ops_fill(const struct gm_ops_plan *plan, uint32_t i, uint64_t bytes, void *chunk, uint64_t chunk_bytes,
+                 gm_ops_put *put, void *context)
+{
+    const uint32_t element = gm_buffer_element(&plan->row, i, &plan->args);
+    const uint32_t content = gm_buffer_content(plan->row.buffer[i]);
+    const uint64_t count = bytes / element, step = chunk_bytes / element;
+    const bool repeats = content == GM_CONTENT_T || content == GM_CONTENT_INDEX;
+    uint64_t made = repeats && count > GM_OPS_BLOCK ? GM_OPS_BLOCK : count;
+    for (uint64_t first = 0; first < made; first += step) {
+        const uint64_t now = made - first < step ? made - first : step;
+        for (uint64_t k = 0; k < now; k++) {
+            const uint64_t bits = gm_ops_value(plan, i, first + k);
+            memcpy((uint8_t *)chunk + k * element, &bits, element); /* the low bytes: little endian, as all here */
+        }
+        if (!put(context, false, 0, first * element, now * element))
+            return false;
+    }
+    for (; made < count; made *= 2u)
+        if (!put(context, true, 0, made * element, (made < count - made ? made : count - made) * element))
+            return false;
+    return true;
 }

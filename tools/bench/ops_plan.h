@@ -43,7 +43,7 @@ struct gm_ops_plan {
     const char *name;
     struct gm_op_row row;
     struct gm_args args;
-    uint32_t log2, data; /* data: enum gm_ops_data */
+    uint32_t log2, data; /* log2: rounded down; data: enum gm_ops_data */
     uint32_t buffers;
     uint64_t places;                /* so many sets of buffers are taken in turn */
     uint64_t bytes[GM_BUFFERS_MAX]; /* of each buffer of one job */
@@ -58,8 +58,15 @@ bool gm_ops_row(const char *name, struct gm_op_row *row);
 uint32_t gm_ops_types(const struct gm_op_row *row);
 /* What the data of an op is at first. */
 enum gm_ops_data gm_ops_first_data(const struct gm_op_row *row);
+/* Poorer by one step, for ops whose results do not fit; false: there is none. */
+bool gm_ops_poorer(enum gm_ops_data *data);
+/* A job whose first buffer has so many elements (fewer, where it is made of pixels and elements are no multiple), with
+ * as many bins in every dimension (0: as many as are usual). Arguments and sizes, one place. false: no arguments are
+ * known that the op takes, complaint says which it refuses. */
+bool gm_ops_plan_sized(struct gm_ops_plan *plan, const char *name, const struct gm_op_row *row, uint32_t dtype,
+                       enum gm_ops_data data, uint64_t elements, uint32_t bins, enum gm_complaint *complaint);
 /* A job whose first buffer has 2^log2 elements; buffers of so many are taken in turn from rotated_bytes, counted in the
- * first of them. false: no arguments are known that the op takes, complaint says which it refuses. */
+ * first of them. false: as above. */
 bool gm_ops_plan_make(struct gm_ops_plan *plan, const char *name, const struct gm_op_row *row, uint32_t dtype,
                       enum gm_ops_data data, uint32_t log2, uint64_t rotated_bytes, enum gm_complaint *complaint);
 /* "op_sum_f32_20", with what stands in front and behind. */
@@ -69,6 +76,14 @@ void gm_ops_figure_name(char *text, size_t size, const char *before, const struc
 uint64_t gm_ops_room(const struct gm_ops_plan *plan, uint32_t i);
 /* Bytes that a job reads and writes, when its result is this; where the result says how much was written, so much. */
 uint64_t gm_ops_moved(const struct gm_ops_plan *plan, uint64_t result);
+
+/* Where the values of a buffer go: bytes that lie at from in the chunk, or (repeated) in the buffer itself, to a
+ * position of the buffer. false ends it. */
+typedef bool gm_ops_put(void *context, bool repeated, uint64_t from, uint64_t to, uint64_t bytes);
+/* Fills the first bytes of input i, of all places together: values are made in the chunk, of chunk_bytes; what repeats
+ * is made once, then doubled. false: put was. */
+bool gm_ops_fill(const struct gm_ops_plan *plan, uint32_t i, uint64_t bytes, void *chunk, uint64_t chunk_bytes,
+                 gm_ops_put *put, void *context);
 
 #ifdef __cplusplus
 }
