@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Admin work beside wings, by hand: whatever looks at tables or changes them meets no lease, and what a wing has started
- * is found by it. One thread.
+ * Admin work beside wings, by hand: whatever looks at tables or changes them meets no lease, and finds what a wing has
+ * started. One thread.
  */
 #include <setjmp.h>
 #include <stdarg.h>
