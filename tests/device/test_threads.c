@@ -51,7 +51,7 @@
 #define SLOTS      (1u << SLOTS_LOG2)
 #define ARENA      (1u | 1u << 16)
 #define PAUSES     6u
-#define LEASES     100u /* that wings have had, where there are any */
+#define LEASES     30u /* that wings have had, where there are any */
 #define PAUSE_US   250000u
 #define NEAR_WRAP  UINT64_C(0xffffffe0)
 #define WRAPPED    (UINT64_C(0x100000000) - NEAR_WRAP) /* laps until a 32-bit lap is zero again */
