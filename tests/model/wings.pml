@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Wings: more than one who starts jobs. The front leases a lane to a wing, which takes its short jobs from then on, with
- * two looks in flight, and gives the lane back when it cannot go on, or is told to. Front and wings publish into one
- * ring, whose positions they reserve by compare-and-swap. What the other models show is short: an entry is back when its
- * job was answered, admin descriptors come whole, a job is one phase, and a look brings one descriptor.
+ * Wings: more than one who starts jobs. The front leases a lane to a wing, which takes its short jobs from then on, while
+ * the next look is on its way, and gives the lane back when it cannot go on, or is told to. Front and wings publish into
+ * one ring, whose positions they reserve by compare-and-swap. What the other models show is short: an entry is back when
+ * its job was answered, admin descriptors come whole, and a job is one phase.
  */
 #include "positions.pml"
 
@@ -16,6 +16,7 @@
 # define JOBS_OF(l) ((l) == 0 -> 3 : 1)
 # define KIND(l, p) ((l) == 1 -> WIDE : SHORT)
 # define WORKERS 2
+# define WING_ENTRIES 1
 # define AT_ONCE 1
 # define FULL 1
 # define LOOKS 0
@@ -38,10 +39,12 @@
 # define ADMINS 1
 # define REOPENS 1
 # define FULL 1
+# define LOOKS 0
 #elif defined(W_STOP) /* pauses at any moment */
 # define JOBS_OF(l) 3
 # define WORKERS 2
 # define PAUSES 1
+# define AT_ONCE 1
 # define FULL 1
 # define LOOKS 0
 #endif
@@ -62,7 +65,7 @@
 # define WORKERS 1
 #endif
 #ifndef AT_ONCE
-# define AT_ONCE 0 /* all jobs are there from the beginning */
+# define AT_ONCE 0 /* all jobs are there from the beginning, and others do not wait for the lane's wing */
 #endif
 #ifndef FULL
 # define FULL 0 /* all turns of the front are: lanes are leased whenever they may be */
@@ -82,6 +85,8 @@
 #define RING 2
 #define FRONT_ENTRIES 1
 #define MOST_JOBS 4
+#define A_TURN LEAST(2, WING_ENTRIES) /* jobs that a wing starts in a turn, at most */
+#define LEAST(a, b) ((a) < (b) -> (a) : (b))
 #define WIDTH(l, p) (KIND(l, p) == WIDE -> 2 : 1)
 
 /* A lane's memory, and the row of it. Positions of lanes do not wrap. While a lane is leased its head is the wing's. */

@@ -3,30 +3,38 @@
  * A wing of wings.pml: its turns, and how it gives its lane back. Included by wings.pml.
  */
 
-/* gm_wing_look: the second look is one descriptor further on. What it brings is decided when it is asked for. */
-inline wing_look()
+/* gm_wing_aim: a look in two halves, of a descriptor each. What they bring is decided when they are asked for. */
+inline wing_aim(at_)
 {
-    TOUCH(l);
-    if
-    :: flying == 0 -> first = written[l] > h
-    :: else -> second = written[l] > h + 1
-    fi;
-    flying++
+#if AT_ONCE /* when they are asked for makes no difference */
+    d_step { TOUCH(l); first = written[l] > at_; second = written[l] > at_ + 1 }
+#else
+    d_step { TOUCH(l); first = written[l] > at_ };
+    d_step { TOUCH(l); second = written[l] > at_ + 1 }
+#endif
 }
-/* gm_wing_land: the look at the head is there. */
+
+/* gm_wing_land: the second half counts when the first was full. gm_wing_fits: what there are entries for. */
+#ifdef MUT_HALF_ALONE
+# define COMPLETE (first + second)
+# define SKIPPED (second && !first)
+#else
+# define COMPLETE (first -> 1 + second : 0)
+# define SKIPPED false
+#endif
+#define FREE_COUNT(o) (IS(0, o, FREE) + IS(1, o, FREE) + IS(2, o, FREE))
 inline wing_land()
 {
     TOUCH(l);
-    there = first; first = second; second = false;
-    flying--
-}
-/* gm_wing_landed: looks that are of no use are waited for too. */
-inline wing_landed()
-{
+    n = COMPLETE;
+    h = (SKIPPED -> h + 1 : h);
+    looks = (n == 0 && looks > 0 -> looks - 1 : looks);
     if
-    :: flying > 0 -> TOUCH(l); flying = 0; first = false; second = false
+    :: n > FREE_COUNT(WING(me)) -> collect(WING(me))
     :: else
-    fi
+    fi;
+    lacks = n != 0 && FREE_COUNT(WING(me)) == 0;
+    n = LEAST(n, FREE_COUNT(WING(me)))
 }
 
 /* gm_lease_return. */
@@ -41,23 +49,23 @@ inline lease_return()
 #endif
 }
 
-/* gm_wing_end: the lane is the front's again, from its head on. */
+/* gm_wing_end: the look is waited for, and the lane is the front's again, from its head on. */
 inline wing_end()
 {
 #ifdef MUT_LOOK_OUT
     lease_return();
-    d_step { wing_landed() };
+    TOUCH(l);
 #else
-    d_step { wing_landed() };
+    TOUCH(l);
     lease_return();
 #endif
 #ifdef MUT_HEAD_LATE
     head[l] = h;
 #endif
-    d_step { l = 0; h = 0; number = 0; looks = 0; flying = 0; first = false; second = false; there = false; got = false }
+    d_step { l = 0; h = 0; n = 0; number = 0; looks = 0; first = false; second = false }
 }
 
-/* The head moves with each turn. */
+/* The head moves with each start. */
 inline head_store()
 {
 #ifndef MUT_HEAD_LATE
@@ -67,13 +75,10 @@ inline head_store()
 #endif
 }
 
-/* gm_wing_start, with entries, credit and counts of the wing. When it cannot, nothing was done. */
+/* gm_wing_start: when there is no room, nothing was done. */
 inline wing_start()
 {
-    if
-    :: HAS(WING(me), FREE) -> reserve(1)
-    :: else
-    fi;
+    reserve(1);
     if
     :: got ->
 #ifdef MUT_RETURN_EARLY
@@ -87,10 +92,10 @@ inline wing_start()
             take(WING(me), l, h);
             publish(p, e);
             passed = (held_lane != 0 -> passed + 1 : 0);
-            assert(passed <= WINGS) /* who waits for room is passed by what is on its way, and by no more */
+            assert(passed <= WINGS * A_TURN) /* who waits for room is passed by what was begun, and by no more */
         };
-        d_step { ent[e].noted = true; head_store(); h++; e = 0 }
-    :: else
+        d_step { ent[e].noted = true; head_store(); h++; n--; e = 0; p = 0; got = false }
+    :: !got -> p = 0; break
     fi
 }
 
@@ -103,38 +108,39 @@ inline wing_start()
 /* Turns that bring nothing are left out, but for a few: else they would hide that all others are stuck. */
 #define NEWS (written[l] > h && MAY_TAKE(WING(me)) && ROOM(1))
 
-/* gm_wing_turn. The lease may end between any two: nothing came for some turns, others wait, or it has to. */
+/* gm_wing_turn: the next look is asked for before what the last one has brought is started, and once more when not all of
+ * it was. The lease may end between any two turns: nothing came for some, others wait, or it has to. */
+#define QUICK (KIND(l, h) == SHORT)
+#define MAY_END (!AT_ONCE || OVER || !NEWS)
 proctype wing(byte me)
 {
-    byte l = 0, h = 0, number = 0, p = 0, e = 0, flying = 0, looks = 0;
-    bool first = false, second = false, there = false, got = false;
+    byte l = 0, h = 0, n = 0, number = 0, p = 0, e = 0, looks = 0;
+    bool first = false, second = false, lacks = false, got = false;
 end_wing:
     do
     :: d_step { !IDLE(me) -> number = given[me]; l = wing_lane[me]; h = head[l]; looks = LOOKS };
+        wing_aim(h);
         do
-        :: d_step { !OVER && flying < 2 && (NEWS || looks > 0) -> wing_look() }
-        :: d_step { !OVER && flying == 2 -> wing_land() };
+        :: d_step { !OVER && (NEWS || looks > 0) -> wing_land() };
             if
-            :: d_step {
-                    there && KIND(l, h) == SHORT ->
-                    if
-                    :: !HAS(WING(me), FREE) -> collect(WING(me))
-                    :: else
-                    fi
-                };
-                wing_start()
-            :: there && KIND(l, h) != SHORT -> wing_end(); break
-            :: d_step { !there -> looks = (looks > 0 -> looks - 1 : 0) }
+            :: d_step { lacks -> lacks = false; looks = (looks > 0 -> looks - 1 : 0) } /* the look stays as it is */
+            :: !lacks ->
+                wing_aim(h + n);
+                do
+                :: n > 0 && QUICK -> wing_start()
+                :: n == 0 || !QUICK -> break
+                od
             fi;
             if
-            :: d_step { got -> p = 0; there = false; got = false } /* the other look begins where this one has ended */
+            :: n > 0 && !QUICK -> wing_end(); break
 #ifdef MUT_LOOK_KEPT
-            :: d_step { !got -> h++; p = 0; there = false }
+            :: d_step { n > 0 && QUICK -> h = h + n; n = 0 }
 #else
-            :: d_step { !got -> wing_landed(); p = 0; there = false }
+            :: n > 0 && QUICK -> n = 0; wing_aim(h)
 #endif
+            :: n == 0
             fi
-        :: wing_end(); break
+        :: d_step { MAY_END -> skip }; wing_end(); break
         od
     od
 }
