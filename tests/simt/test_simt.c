@@ -389,15 +389,17 @@ static void histograms_of_many_bins_are_right(void **state)
 }
 
 /* More tiles than two windows of look_back.cuh, blocks that are at work on several of them, and floats of which no sum
- * is exact: the same bits under two settings. */
+ * is exact: the same bits under two settings. Of segmented reductions: so many that a thread looks up where each
+ * begins, and then so few that a warp does. */
 static void tiles_of_several_windows_are_right(void **state)
 {
     static const struct {
-        uint32_t op, dtype, flags;
-    } jobs[] = {{GM_OP_scan_sum, GM_DTYPE_f64, 0},
-                {GM_OP_segmented_scan_sum, GM_DTYPE_f64, GM_FLAG_EXCLUSIVE},
-                {GM_OP_unique, GM_DTYPE_u64, 0},
-                {GM_OP_run_length, GM_DTYPE_u64, 0}};
+        uint32_t op, dtype, flags, workers;
+    } jobs[] = {{GM_OP_scan_sum, GM_DTYPE_f64, 0, 7},
+                {GM_OP_segmented_scan_sum, GM_DTYPE_f64, GM_FLAG_EXCLUSIVE, 7},
+                {GM_OP_segmented_sum, GM_DTYPE_f64, 0, 1},
+                {GM_OP_unique, GM_DTYPE_u64, 0, 7},
+                {GM_OP_run_length, GM_DTYPE_u64, 0, 7}};
     struct fixture *f = *state;
     for (uint32_t i = 0; i < sizeof jobs / sizeof *jobs; i++) {
         struct gm_case c = {.op = jobs[i].op,
@@ -407,7 +409,7 @@ static void tiles_of_several_windows_are_right(void **state)
                             .pattern = GM_PATTERN_RANDOM,
                             .align_in = i % 2u,
                             .seed = f->seed + i};
-        struct gm_simt_setting s = {.workers = 7, .blocks = 2, .seed = f->seed};
+        struct gm_simt_setting s = {.workers = jobs[i].workers, .blocks = 2, .seed = f->seed};
         uint64_t result = 0;
         if (!chosen(c.op))
             continue;
