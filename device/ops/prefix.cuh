@@ -39,7 +39,7 @@ template <class S, class Heads> __device__ __noinline__ void prefix_write(struct
     typedef prefix_state<typename S::Value> State;
     typedef prefix_joins<S, Heads::segmented> Joins;
     struct gm_prefix_told *told = gm_run_scratch<struct gm_prefix_told>(GM_PREFIX_TOLD);
-    const bool alone = run->job->phases == 1u;
+    const bool alone = run->job->phases == 1u && run->job->tiles <= 1u;
     uint32_t turn = 0;
     bool wrong = false;
     prefix_ahead<S> ahead;

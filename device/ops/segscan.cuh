@@ -56,16 +56,18 @@ struct segscan_heads {
     __device__ __forceinline__ static uint8_t *bytes() { return gm_run_scratch<uint8_t>(GM_PREFIX_HEADS); }
 
     /* The share's part of the offsets: none falls, none is beyond n. Whole block, same answer for all. They may be many
-     * more than elements: a thread looks at the abort word now and then, if the job has an entry to look at. */
+     * more than elements: a thread looks at the abort word now and then, if the job has an entry to look at. A barrier
+     * within. */
     __device__ __noinline__ static bool good(const struct gm_run *run)
     {
         const struct gm_job *job = run->job;
         const uint64_t count = job->value[0] + 1u, part = gm_ceil_div(count, job->shares), from = run->share * part;
         const uint64_t to = count - from < part ? count : from + part;
+        const bool has_entry = job->phases > 1u || job->tiles > 1u;
         bool bad = false;
         uint32_t turn = 0;
         for (uint64_t j = from + threadIdx.x; j < to && from < count; j += GM_CUDA_THREADS) {
-            if (++turn % 64u == 0 && job->phases > 1u && gm_load_relaxed_u32(&run->entry->abort) != 0)
+            if (++turn % 64u == 0 && has_entry && gm_load_relaxed_u32(&run->entry->abort) != 0)
                 break;
             const uint64_t v = segscan_offset(run, j), before = j > 0 ? segscan_offset(run, j - 1u) : 0;
             bad |= v < before || v > job->n;

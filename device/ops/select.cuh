@@ -410,7 +410,7 @@ __device__ __forceinline__ bool select_before(struct gm_run *run, uint64_t tile,
 template <class R, int PACKS, class M> __device__ __noinline__ void select_write(struct gm_run *run, R rule)
 {
     struct select_told *told = gm_run_scratch<struct select_told>(SELECT_TOLD);
-    const bool alone = run->job->phases == 1u;
+    const bool alone = run->job->tiles <= 1u;
     selector<R, PACKS> s(run, rule);
     if (threadIdx.x == 0)
         told->tile = run->aborted != 0 ? UINT64_MAX : alone ? 0 : look_ask(run);
@@ -455,7 +455,7 @@ template <class R, int PACKS, class M> __device__ __forceinline__ void select_sh
 __device__ __forceinline__ void select_finish(struct gm_run *run)
 {
     const struct gm_job *job = run->job;
-    if (job->phases > 1u && job->phase + 1u == job->phases && threadIdx.x == 0)
+    if (job->tiles > 1u && job->phase + 1u == job->phases && threadIdx.x == 0)
         run->result = gm_load_relaxed_u64(look_answer(job));
 }
 
