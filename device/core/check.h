@@ -186,7 +186,8 @@ GM_DEV int32_t gm_check(const struct gm_core *core, const struct gm_disp *d, uin
     const int32_t status = gm_check_buffers(d, &row, lane0, session, &head, &wide, &args, job);
     if (status != GM_OK)
         return status;
-    *plan = gm_plan_job(job, &row, core->workers, core->host_shares, core->workspace_bytes, core->looks_back != 0);
+    *plan = gm_plan_job(job, &row, core->workers, core->host_shares, core->workspace_bytes,
+                        core->looks_back != 0);
     job->workspace_bytes = plan->workspace;
     if (plan->workspace > GM_ENTRY_SCRATCH && plan->workspace > core->workspace_bytes)
         return GM_EWORKSPACE;

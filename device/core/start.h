@@ -336,7 +336,7 @@ GM_DEV_CALL uint64_t gm_start_chunk(struct gm_disp *d, uint32_t lane_index, uint
         v.want = 0; /* no ticket, no credit */
     const bool refuse = mine && v.answered && v.status != GM_OK;
     const uint32_t rank = gm_scan_exclusive(start ? 1u : 0u), credit = gm_scan_exclusive(start ? v.want : 0u);
-    uint32_t index = 0, generation = 0;
+    uint32_t index = 0, generation = 0, tickets = 0;
     const uint32_t refusals = gm_ballot(refuse);
     if (refuse)
         gm_complete_refused(lane, lane->head + k, v.status);
@@ -353,11 +353,10 @@ GM_DEV_CALL uint64_t gm_start_chunk(struct gm_disp *d, uint32_t lane_index, uint
         else
             gm_start_entry(d, gm_entry_at(core, index), lane, &job, generation, k);
     }
-    gm_start_clear(&job, start && !in_slot);
+    gm_start_clear(&job, start);
     const uint32_t starts = gm_ballot(start), started = gm_count_ones(starts);
     const uint32_t refused = gm_count_ones(refusals);
     const uint32_t used = gm_shfl_u32(credit + (start ? v.want : 0u), GM_WARP - 1u);
-    uint32_t tickets = 0;
     if (starts != 0)
         tickets = gm_start_publish(core, d, start && !engine ? job.shares : 0u, index, generation,
                                    in_slot ? &job : NULL, start && (job.marks & GM_MARK_HOST));

@@ -185,7 +185,6 @@ static void what_tiles_say_is_cleared_before_their_tickets(void **state)
             assert_int_equal(bytes[i], i < job->workspace_bytes ? 0 : 0xa5);
         rig_run(&rig, &slot);
         rig_settle(&rig, w, WORKERS);
-        assert_int_equal(rig.d->counters.phases, jobs);
         rig_assert_settled(&rig);
         rig_close(&rig);
     }

@@ -229,8 +229,8 @@ static void run_case(struct fixture *f, struct gm_case *c)
         gm_case_describe(c, f->what, sizeof f->what);
         const size_t at = strlen(f->what);
         snprintf(f->what + at, sizeof f->what - at,
-                 " | workers=%u blocks=%u bulk=%u host=%u order=%u shares=%d sorted=%d looks_back=%d", s.workers, s.blocks, s.bulk,
-                 s.host, s.order, (int)s.shares, s.sorted, s.looks_back);
+                 " | workers=%u blocks=%u bulk=%u host=%u order=%u shares=%d sorted=%d looks_back=%d", s.workers,
+                 s.blocks, s.bulk, s.host, s.order, (int)s.shares, s.sorted, s.looks_back);
         run_once(f, c, &s, i == 0, &result);
     }
     dismantle(f, c);
