@@ -34,18 +34,27 @@ __device__ __forceinline__ uint64_t segscan_offset(const struct gm_run *run, uin
     return dtype == GM_DTYPE_i32 ? (uint64_t)(int64_t)(int32_t)v : v;
 }
 
-/* The first offset that is not below a position; their number when there is none. Every round looks at 32 of them, and
- * leaves a 33rd of what there was, whatever they say. Whole warp. */
+/* The first offset that is not below a position; their number when there is none. The first round looks where it is if
+ * segments are of much the same length, so that two rounds are enough for those. Every other looks at 32 in all that is
+ * left, and leaves a 33rd of it, whatever they say. Whole warp. */
 __device__ __forceinline__ uint64_t segscan_from(const struct gm_run *run, uint64_t position)
 {
+    constexpr uint32_t step = 32u, around = 16u * step;
     const uint32_t lane = threadIdx.x & 31u;
-    uint64_t low = 0, high = run->job->value[0] + 1u;
+    const uint64_t count = run->job->value[0] + 1u;
+    const uint64_t guess = (uint64_t)((float)count / (float)run->job->n * (float)position);
+    const uint64_t first = guess < around ? 0 : min(guess, count) - around, own = first + lane * step;
+    const bool before = own < count && segscan_offset(run, own) < position;
+    const uint32_t run_before = gm_lowest_zero(__ballot_sync(0xffffffffu, before));
+    uint64_t low = run_before != 0 ? first + (run_before - 1u) * step + 1u : 0, high = count;
+    if (run_before < 32u)
+        high = min(high, first + run_before * step);
     while (low < high) {
-        const uint64_t step = (high - low + 32u) / 33u, at = low + (lane + 1u) * step - 1u;
+        const uint64_t part = (high - low + 32u) / 33u, at = low + (lane + 1u) * part - 1u;
         const bool below = at < high && segscan_offset(run, at) < position;
         const uint32_t run_of = gm_lowest_zero(__ballot_sync(0xffffffffu, below));
-        const uint64_t next = low + (run_of + 1u) * step - 1u; /* the first that is not below, if it was looked at */
-        low += run_of * step;
+        const uint64_t next = low + (run_of + 1u) * part - 1u; /* the first that is not below, if it was looked at */
+        low += run_of * part;
         high = run_of < 32u && next < high ? next : high;
     }
     return low;
