@@ -224,12 +224,13 @@ static void run_case(struct fixture *f, struct gm_case *c)
                                           .order = (uint32_t)(r / 4u + i) % gm_simt_orders(),
                                           .shares = (enum gm_simt_shares)(q >> 8) % 3u,
                                           .sorted = q >> 16 & 1u,
+                                          .looks_back = (q >> 17 & 3u) != 0,
                                           .seed = q};
         gm_case_describe(c, f->what, sizeof f->what);
         const size_t at = strlen(f->what);
         snprintf(f->what + at, sizeof f->what - at,
-                 " | workers=%u blocks=%u bulk=%u host=%u order=%u shares=%d sorted=%d", s.workers, s.blocks, s.bulk,
-                 s.host, s.order, (int)s.shares, s.sorted);
+                 " | workers=%u blocks=%u bulk=%u host=%u order=%u shares=%d sorted=%d looks_back=%d", s.workers,
+                 s.blocks, s.bulk, s.host, s.order, (int)s.shares, s.sorted, s.looks_back);
         run_once(f, c, &s, i == 0, &result);
     }
     dismantle(f, c);
@@ -421,6 +422,7 @@ static void tiles_of_several_windows_are_right(void **state)
                                      .blocks = gm_simt_blocks_most(),
                                      .order = 1u + (uint32_t)f->seed % (gm_simt_orders() - 1u),
                                      .shares = GM_SIMT_SHARES_SHUFFLED,
+                                     .looks_back = true,
                                      .seed = f->seed + 1u};
         run_once(f, &c, &s, false, &result);
         dismantle(f, &c);
@@ -458,6 +460,7 @@ static void run_disturbed(struct fixture *f, struct gm_case *c)
                                       .order = (uint32_t)(c->seed >> 3) % gm_simt_orders(),
                                       .shares = GM_SIMT_SHARES_SHUFFLED,
                                       .sorted = c->seed >> 16 & 1u,
+                                      .looks_back = c->seed >> 17 & 1u,
                                       .seed = c->seed,
                                       .disturb = change_an_input};
     void *buffer[GM_BUFFERS_MAX] = {NULL};
