@@ -13,40 +13,37 @@
 #include "workspace.h"
 
 #define GM_INBOX_TAKE 32u /* messages that are taken in one turn */
-#if GM_WARP > 1u
-#define GM_BACK_ROUNDS 4u
-#else
-#define GM_BACK_ROUNDS 1u
-#endif
+#define GM_BACK_MORE  3u  /* further messages of each SIMT lane of a GPU, when all of them have one */
 
-/* Counts n answered jobs that are alike. One thread. */
-GM_DEV void gm_back_count(struct gm_disp *d, uint32_t lane, uint32_t op, uint32_t kind, uint32_t n)
+/* Counts a kind of end. One thread. */
+GM_DEV void gm_back_count_kind(uint64_t *counter, uint32_t n)
 {
-    struct gm_device_counters *c = &d->counters;
-    gm_add_relaxed_block_u64(&d->lane[lane].completed, n);
-    gm_add_relaxed_block_u64(&c->completed, n);
-    gm_add_relaxed_block_u64(&c->entries, UINT64_C(0) - n);
-    if (!gm_is_client_lane(lane))
-        return;
-    if (kind == GM_INBOX_DONE) {
-        gm_add_relaxed_block_u64(&c->op_done[op], n);
-        gm_add_relaxed_block_u64(&c->lane_done, n);
-    } else {
-        gm_add_relaxed_block_u64(&c->op_failed[op], n);
-        gm_add_relaxed_block_u64(kind == GM_INBOX_FAILED ? &c->lane_failed : &c->lane_cancelled, n);
-    }
+    if (n != 0)
+        gm_add_relaxed_block_u64(counter, n);
 }
 
-/* The same for a message of each SIMT lane that has one. Jobs that are alike are counted together: one by one they
- * would cost as many turns at a word as there are jobs. Whole warp. */
-GM_DEV void gm_back_count_all(struct gm_disp *d, bool mine, uint64_t word)
+/* Counts answered jobs, a message of each SIMT lane that has one. Those that are alike are counted together, and those
+ * of all lanes and ops at the same time: one by one they would cost as many turns at a word as there are jobs. Whole
+ * warp. */
+GM_DEV void gm_back_count(struct gm_disp *d, bool mine, uint64_t word)
 {
-    const uint32_t what = (uint32_t)word & ~UINT32_C(0xfff); /* all but the entry */
-    for (uint32_t rest = gm_ballot(mine); rest != 0;) {
-        const uint32_t alike = gm_shfl_u32(what, gm_lowest_one(rest)), same = gm_ballot(mine && what == alike);
-        if (gm_lane_id() == 0)
-            gm_back_count(d, gm_inbox_lane(alike), gm_inbox_op(alike), gm_inbox_kind(alike), gm_count_ones(same));
-        rest &= ~same;
+    struct gm_device_counters *c = &d->counters;
+    const uint32_t lane = gm_inbox_lane(word), op = gm_inbox_op(word), kind = gm_inbox_kind(word);
+    const bool clients = mine && gm_is_client_lane(lane), done = kind == GM_INBOX_DONE;
+    const uint32_t same_lane = gm_match(mine, lane), same_op = gm_match(clients, op << 1 | (done ? 1u : 0u));
+    const uint32_t all = gm_count_ones(gm_ballot(mine)), dones = gm_count_ones(gm_ballot(clients && done));
+    const uint32_t failed = gm_count_ones(gm_ballot(clients && kind == GM_INBOX_FAILED));
+    const uint32_t cancelled = gm_count_ones(gm_ballot(clients && kind == GM_INBOX_CANCELLED));
+    if (mine && gm_lowest_one(same_lane) == gm_lane_id())
+        gm_add_relaxed_block_u64(&d->lane[lane].completed, gm_count_ones(same_lane));
+    if (clients && gm_lowest_one(same_op) == gm_lane_id())
+        gm_add_relaxed_block_u64(done ? &c->op_done[op] : &c->op_failed[op], gm_count_ones(same_op));
+    if (gm_lane_id() == 0) {
+        gm_add_relaxed_block_u64(&c->completed, all);
+        gm_add_relaxed_block_u64(&c->entries, UINT64_C(0) - all);
+        gm_back_count_kind(&c->lane_done, dones);
+        gm_back_count_kind(&c->lane_failed, failed);
+        gm_back_count_kind(&c->lane_cancelled, cancelled);
     }
 }
 
@@ -80,7 +77,7 @@ GM_DEV void gm_back_take(const struct gm_core *core, struct gm_disp *d, uint64_t
     const bool fronts = ends && owner == 0;
     const uint32_t ends_rank = gm_scan_exclusive(fronts ? 1u : 0u), passes_rank = gm_scan_exclusive(passes ? 1u : 0u);
     const uint32_t freed = gm_count_ones(gm_ballot(fronts)), passed = gm_count_ones(gm_ballot(passes));
-    gm_back_count_all(d, ends, word);
+    gm_back_count(d, ends, word);
     gm_back_wings(core, d, owner, word);
     if (fronts)
         crew->back[(crew->freed + ends_rank) % GM_ENTRIES_MAX] = (uint16_t)gm_inbox_entry(word);
@@ -97,31 +94,35 @@ GM_DEV void gm_back_take(const struct gm_core *core, struct gm_disp *d, uint64_t
     gm_syncwarp();
 }
 
-/* One look at the inbox: GM_BACK_ROUNDS messages for each SIMT lane, all on their way at once. Whether there was
- * any. */
+/* One look at the inbox: a message for each SIMT lane, and when all have one GM_BACK_MORE times as many, all on their
+ * way at once. Whether there was any. */
 GM_DEV bool gm_back_inbox(const struct gm_core *core, struct gm_disp *d)
 {
-    const uint64_t head = d->inbox_head + gm_lane_id();
-    uint64_t word[GM_BACK_ROUNDS];
-    uint32_t count[GM_BACK_ROUNDS];
-    bool all = true;
-    GM_UNROLL
-    for (uint32_t r = 0; r < GM_BACK_ROUNDS; r++)
-        word[r] = gm_inbox_load(core, head + r * GM_WARP);
-    GM_UNROLL
-    for (uint32_t r = 0; r < GM_BACK_ROUNDS; r++) {
-        const uint32_t run = gm_lowest_zero(gm_ballot(gm_inbox_valid(core, head + r * GM_WARP, word[r])));
-        count[r] = all ? run : 0;
-        all = all && run == GM_WARP;
-    }
-    gm_syncwarp();
-    if (count[0] == 0)
+    const uint64_t head = d->inbox_head + gm_lane_id(), word = gm_inbox_load(core, head);
+    const uint32_t count = gm_lowest_zero(gm_ballot(gm_inbox_valid(core, head, word)));
+    if (count == 0)
         return false;
-    gm_inbox_fence();
-    GM_UNROLL
-    for (uint32_t r = 0; r < GM_BACK_ROUNDS; r++)
-        if (count[r] != 0)
-            gm_back_take(core, d, word[r], count[r]);
+#if GM_WARP > 1u
+    if (count == GM_WARP) {
+        uint64_t more[GM_BACK_MORE];
+        GM_UNROLL
+        for (uint32_t r = 0; r < GM_BACK_MORE; r++)
+            more[r] = gm_inbox_peek(core, head + (r + 1u) * GM_WARP);
+        gm_fence_acq_rel_gpu();
+        gm_back_take(core, d, word, count);
+        bool all = true;
+        GM_UNROLL
+        for (uint32_t r = 0; r < GM_BACK_MORE; r++) {
+            const uint64_t at = head + (r + 1u) * GM_WARP;
+            const uint32_t run = gm_lowest_zero(gm_ballot(gm_inbox_valid(core, at, more[r])));
+            if (all && run != 0)
+                gm_back_take(core, d, more[r], run);
+            all = all && run == GM_WARP;
+        }
+        return true;
+    }
+#endif
+    gm_back_take(core, d, word, count);
     return true;
 }
 

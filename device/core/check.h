@@ -175,7 +175,7 @@ GM_DEV int32_t gm_check(const struct gm_core *core, const struct gm_disp *d, uin
     if (op >= GM_OP_COUNT || !row.known)
         return GM_EOP;
     if (row.shape == GM_SHAPE_NONE) { /* nothing to look up, so this is all; the shortest way of the shortest job */
-        *plan = gm_plan_job(job, &row, core->workers, core->host_shares, core->workspace_bytes);
+        *plan = gm_plan_job(job, &row, core->workers, core->host_shares, core->workspace_bytes, false);
         job->workspace_bytes = plan->workspace;
         return !has_wide && gm_check_nothing(lane0, &head) ? GM_OK : GM_EINVAL;
     }
@@ -187,7 +187,8 @@ GM_DEV int32_t gm_check(const struct gm_core *core, const struct gm_disp *d, uin
     const int32_t status = gm_check_buffers(d, &row, lane0, session, &head, &wide, &args, job);
     if (status != GM_OK)
         return status;
-    *plan = gm_plan_job(job, &row, core->workers, core->host_shares, core->workspace_bytes);
+    *plan = gm_plan_job(job, &row, core->workers, core->host_shares, core->workspace_bytes,
+                        core->looks_back != 0);
     job->workspace_bytes = plan->workspace;
     if (plan->workspace > GM_ENTRY_SCRATCH && plan->workspace > core->workspace_bytes)
         return GM_EWORKSPACE;

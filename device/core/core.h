@@ -18,7 +18,8 @@ enum gm_mark {
     GM_MARK_POOL = 8,     /* workspace comes from the pool and goes back to it */
     GM_MARK_FINISH = 16,  /* the op has something to do when a phase's shares are done */
     GM_MARK_MORE = 32,    /* there are arguments beyond those in the job: in its entry */
-    GM_MARK_HOST_IN = 64  /* an input lies in host memory */
+    GM_MARK_HOST_IN = 64, /* an input lies in host memory */
+    GM_MARK_CLEARED = 128 /* the dispatcher clears its workspace before its tickets are out */
 };
 
 /* A job as a worker sees it: one line, loaded by one warp in one access and used from a private copy. The fields from
@@ -162,6 +163,7 @@ struct gm_core {
     uint32_t tickets_log2, entries_count, entries_log2, workers, host_shares;
     uint32_t wings;            /* that run */
     uint32_t park_in_flight;   /* CPU: park while jobs run, because a push into the inbox wakes the dispatcher */
+    uint32_t looks_back;       /* GPU: tiles of a scan look back at each other, where CPUs take two phases */
 };
 
 /* What of its own the front has to look at. */

@@ -35,21 +35,16 @@ GM_DEV uint32_t gm_inbox_answered(int32_t status)
     return status == GM_OK ? GM_INBOX_DONE : status == GM_ECANCELLED ? GM_INBOX_CANCELLED : GM_INBOX_FAILED;
 }
 
-/* Dispatcher: a word; valid when its lap is the position's. Acquire: pairs with the release in gm_inbox_push. On a GPU
- * the fence is the acquire's half, behind all loads of a look, because each acquire would wait for its own. */
-#ifdef __CUDACC__
-GM_DEV uint64_t gm_inbox_load(const struct gm_core *core, uint64_t position)
-{
-    return gm_load_relaxed_u64(gm_inbox_at(core, position));
-}
-GM_DEV void gm_inbox_fence(void) { gm_fence_acq_rel_gpu(); }
-#else
+/* Dispatcher: a word; valid when its lap is the position's. Acquire: pairs with the release in gm_inbox_push. */
 GM_DEV uint64_t gm_inbox_load(const struct gm_core *core, uint64_t position)
 {
     return gm_load_acquire_u64(gm_inbox_at(core, position));
 }
-GM_DEV void gm_inbox_fence(void) {}
-#endif
+/* The same, where several are on their way at once and a fence behind them is the other half of the acquire. */
+GM_DEV uint64_t gm_inbox_peek(const struct gm_core *core, uint64_t position)
+{
+    return gm_load_relaxed_u64(gm_inbox_at(core, position));
+}
 GM_DEV bool gm_inbox_valid(const struct gm_core *core, uint64_t position, uint64_t word)
 {
     return (uint32_t)(word >> 32) == gm_lap(position, core->entries_log2);

@@ -16,7 +16,7 @@ struct gm_core_shape {
     uint64_t ticket_start, inbox_start; /* multiples of the ring sizes whose lap is not 0 */
     uint64_t idle_ns, workspace_bytes;
     uint32_t wings; /* wanted; none when the rings are too small for their parts */
-    uint32_t park_in_flight;
+    uint32_t park_in_flight, looks_back;
     uint32_t copy_start; /* turns of the places of copies so far */
     uint64_t copy_bytes; /* 0: no copy is the engine's */
 };
@@ -74,6 +74,7 @@ static inline int gm_core_init(struct gm_core *core, struct gm_counters *counter
     core->idle_ns = shape->idle_ns;
     core->workspace_bytes = shape->workspace_bytes / GM_WORKSPACE_ALIGN * GM_WORKSPACE_ALIGN; /* the pool's units */
     core->park_in_flight = shape->park_in_flight;
+    core->looks_back = shape->looks_back;
     core->copy_bytes = shape->copy_bytes != 0 ? shape->copy_bytes : UINT64_MAX;
     d->published = d->crew.ack_floor = shape->ticket_start;
     d->inbox_head = shape->inbox_start;

@@ -160,10 +160,33 @@ GM_HD uint64_t gm_plan_offset_shares(const struct gm_job *job, const struct gm_o
     return row->shape == GM_SHAPE_SEGSCAN ? gm_ceil_div(job->value[0] + 1u, GM_OFFSETS_SHARE) : 0;
 }
 
+/* Up to so many bytes of what tiles say to each other are cleared by the dispatcher as it fills the job's entry: 64
+ * stores of a warp, where a phase of their own costs the job some 12 us. */
+#define GM_CLEAR_MOST 32768u
+
+/* Workspace of a scan. Tiles that look back at each other (look_back.cuh) go through the input once, and have a phase
+ * before that only to clear more than the dispatcher does, or to look at more offsets than the shares of the elements
+ * are worth. The others of a partition go behind all that are selected, so it has two in any case. */
+GM_HD uint64_t gm_plan_scan(struct gm_job *job, const struct gm_op_row *row, uint32_t most, bool looks_back)
+{
+    const uint64_t offset_shares = gm_plan_offset_shares(job, row);
+    const uint64_t workspace = (job->tiles + 1u) * GM_PARTIAL_BYTES; /* and one that look_back.cuh needs for all */
+    if (job->tiles <= 1u && offset_shares <= 1u)
+        return 0;
+    if (looks_back && workspace <= GM_CLEAR_MOST && offset_shares <= job->shares && row->shape != GM_SHAPE_PARTITION) {
+        job->marks |= GM_MARK_CLEARED;
+        return workspace;
+    }
+    if (offset_shares > job->shares)
+        job->shares = offset_shares < most ? (uint32_t)offset_shares : most;
+    job->phases = 2;
+    return workspace;
+}
+
 /* Fills phases, shares, tiles and tile_elements; the phases of every work shape have the same cut. pool: bytes of
- * workspace that there are. */
+ * workspace that there are; looks_back: see core.h. */
 GM_HD struct gm_plan gm_plan_job(struct gm_job *job, const struct gm_op_row *row, uint32_t workers,
-                                 uint32_t host_shares, uint64_t pool)
+                                 uint32_t host_shares, uint64_t pool, bool looks_back)
 {
     struct gm_plan plan = {0, 1};
     const uint32_t most = (job->marks & GM_MARK_HOST) && host_shares < workers ? host_shares : workers;
@@ -186,12 +209,8 @@ GM_HD struct gm_plan gm_plan_job(struct gm_job *job, const struct gm_op_row *row
         plan.workspace = job->tiles * GM_PARTIAL_BYTES;
     } else if (row->work == GM_WORK_HISTOGRAM) {
         plan.workspace = gm_plan_histogram(job, row, most, pool);
-    } else if (row->work == GM_WORK_SCAN && (job->tiles > 1 || gm_plan_offset_shares(job, row) > 1u)) {
-        const uint64_t shares = gm_plan_offset_shares(job, row);
-        if (shares > job->shares)
-            job->shares = shares < most ? (uint32_t)shares : most;
-        job->phases = 2;
-        plan.workspace = (job->tiles + 1u) * GM_PARTIAL_BYTES; /* and one that look_back.cuh needs for all */
+    } else if (row->work == GM_WORK_SCAN) {
+        plan.workspace = gm_plan_scan(job, row, most, looks_back);
     } else if (row->work == GM_WORK_SCATTER && job->tiles > 1) {
         job->phases = GM_SCATTER_PHASES;
         plan.workspace = job->value[0] * gm_scatter_word(job->n);

@@ -16,6 +16,12 @@
 #define GM_UNROLL _Pragma("unroll")
 GM_DEV uint32_t gm_lane_id(void) { return threadIdx.x & 31u; }
 GM_DEV uint32_t gm_ballot(bool p) { return __ballot_sync(0xffffffffu, p); }
+/* Which of the lanes that have a value have the same as this one; 0 where this one has none. */
+GM_DEV uint32_t gm_match(bool p, uint32_t v)
+{
+    const uint32_t have = __ballot_sync(0xffffffffu, p), same = __match_any_sync(0xffffffffu, v);
+    return p ? have & same : 0;
+}
 GM_DEV uint32_t gm_shfl_u32(uint32_t v, uint32_t lane) { return __shfl_sync(0xffffffffu, v, lane); }
 GM_DEV uint64_t gm_shfl_u64(uint64_t v, uint32_t lane) { return __shfl_sync(0xffffffffu, v, lane); }
 GM_DEV void gm_syncwarp(void) { __syncwarp(); }
@@ -50,6 +56,7 @@ GM_DEV uint64_t gm_now_ns(void)
 #define GM_UNROLL
 GM_DEV uint32_t gm_lane_id(void) { return 0; }
 GM_DEV uint32_t gm_ballot(bool p) { return p ? 1u : 0u; }
+GM_DEV uint32_t gm_match(bool p, uint32_t v) { return (void)v, p ? 1u : 0u; }
 GM_DEV uint32_t gm_shfl_u32(uint32_t v, uint32_t lane) { return (void)lane, v; }
 GM_DEV uint64_t gm_shfl_u64(uint64_t v, uint32_t lane) { return (void)lane, v; }
 GM_DEV void gm_syncwarp(void) {}

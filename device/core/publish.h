@@ -10,37 +10,43 @@
 
 #include "slot.h"
 
-#define GM_ACKS_LOOK (4u * GM_WARP) /* acknowledgements that the back looks at in one turn */
+#define GM_ACKS_MORE 3u                  /* further ones of each SIMT lane, when all of the first were read */
+#define GM_ACKS_LOOK (4u * GM_WARP)      /* acknowledgements that the back looks at in one turn */
 
-/* All of a turn's on their way at once. A GPU's need no acquire: a slot's words are in registers before its
- * acknowledgement is stored. */
-#ifdef __CUDACC__
-#define GM_ACKS_ROUNDS 4u
-GM_DEV uint32_t gm_ack_load(const uint32_t *ack) { return gm_load_relaxed_u32(ack); }
-#else
-#define GM_ACKS_ROUNDS 1u
-GM_DEV uint32_t gm_ack_load(const uint32_t *ack) { return gm_load_acquire_u32(ack); }
+/* How many were read, from a position on. More than the first are on their way at once; they need no acquire: on a GPU a
+ * slot's words are in registers before its acknowledgement is stored. */
+GM_DEV uint32_t gm_acks_run(const struct gm_core *core, uint64_t from)
+{
+    const uint64_t at = from + gm_lane_id();
+    const bool read = gm_load_acquire_u32(&core->acks[gm_slot_index(core, at)]) == gm_lap(at, core->tickets_log2);
+    uint32_t count = gm_lowest_zero(gm_ballot(read));
+#if GM_WARP > 1u
+    uint32_t ack[GM_ACKS_MORE];
+    if (count != GM_WARP)
+        return count;
+    GM_UNROLL
+    for (uint32_t r = 0; r < GM_ACKS_MORE; r++)
+        ack[r] = gm_load_relaxed_u32(&core->acks[gm_slot_index(core, at + (r + 1u) * GM_WARP)]);
+    GM_UNROLL
+    for (uint32_t r = 0; r < GM_ACKS_MORE; r++) {
+        const uint32_t lap = gm_lap(at + (r + 1u) * GM_WARP, core->tickets_log2);
+        const uint32_t run = gm_lowest_zero(gm_ballot(ack[r] == lap));
+        count += count == (r + 1u) * GM_WARP ? run : 0;
+    }
 #endif
+    return count;
+}
 
 /* Moves the floor below which every ticket was read, until it reaches an end or a ticket that was not. Counting reads
  * would not be enough, because they finish out of order. The back; whole warp. */
 GM_DEV void gm_acks_look(const struct gm_core *core, struct gm_disp *d, uint64_t end)
 {
     uint64_t floor = gm_load_relaxed_block_u64(&d->crew.ack_floor);
-    bool all = true;
-    while (all && (int64_t)(end - floor) > 0) {
-        uint32_t ack[GM_ACKS_ROUNDS];
-        GM_UNROLL
-        for (uint32_t r = 0; r < GM_ACKS_ROUNDS; r++)
-            ack[r] = gm_ack_load(&core->acks[gm_slot_index(core, floor + r * GM_WARP + gm_lane_id())]);
-        const uint64_t base = floor;
-        GM_UNROLL
-        for (uint32_t r = 0; r < GM_ACKS_ROUNDS; r++) {
-            const uint64_t p = base + r * GM_WARP + gm_lane_id();
-            const uint32_t run = gm_lowest_zero(gm_ballot(ack[r] == gm_lap(p, core->tickets_log2)));
-            floor += all ? run : 0;
-            all = all && run == GM_WARP;
-        }
+    while ((int64_t)(end - floor) > 0) {
+        const uint32_t run = gm_acks_run(core, floor);
+        if (run == 0)
+            break;
+        floor += run;
     }
     gm_syncwarp();
     if (gm_lane_id() == 0)

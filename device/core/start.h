@@ -79,6 +79,20 @@ GM_DEV void gm_start_entry(const struct gm_disp *d, struct gm_entry *entry, cons
         gm_journal_started(lane, job->position); /* ordered by the system fence of gm_start_publish */
 }
 
+/* Clears the workspace where the plan says so, of each job that a SIMT lane holds, by all lanes. At most GM_CLEAR_MOST
+ * bytes of one job, and where there are several jobs they lie in entries. Whole warp; gm_start_fence comes behind. */
+GM_DEV void gm_start_clear(const struct gm_job *job, bool mine)
+{
+    const struct gm_granule clear = {{0, 0, 0, 0}};
+    for (uint32_t left = gm_ballot(mine && (job->marks & GM_MARK_CLEARED) != 0); left != 0; left &= left - 1u) {
+        const uint32_t who = gm_lowest_one(left), bytes = gm_shfl_u32((uint32_t)job->workspace_bytes, who);
+        struct gm_granule *to = (struct gm_granule *)(uintptr_t)gm_shfl_u64(job->workspace, who);
+        for (uint32_t i = gm_lane_id(); i < bytes / sizeof clear; i += GM_WARP)
+            gm_store16_gpu(to + i, clear);
+    }
+    gm_syncwarp();
+}
+
 /* Of a job that lies in its slot, what the dispatcher looks for in entries when lanes or arenas go. Nobody else reads
  * it, so it may be written when the ticket is out. One SIMT lane per job. */
 GM_DEV void gm_start_note(struct gm_entry *entry, const struct gm_job *job)
@@ -355,6 +369,7 @@ GM_DEV_CALL uint64_t gm_start_chunk(struct gm_disp *d, uint32_t lane_index, uint
         else
             gm_start_entry(d, gm_entry_at(core, index), lane, &job, generation, k);
     }
+    gm_start_clear(&job, start);
     const uint32_t starts = gm_ballot(start), started = gm_count_ones(starts);
     const uint32_t refused = gm_count_ones(refusals);
     if (starts != 0)
@@ -426,6 +441,7 @@ GM_DEV_CALL uint64_t gm_start_single(struct gm_disp *d, uint32_t lane_index, uin
         if (engine) {
             gm_copies_put(d, first, index, 0);
         } else {
+            gm_start_clear(&job, first);
             gm_start_fence((job.marks & GM_MARK_HOST) != 0);
             gm_publish(core, base, generation, index, job.shares);
         }

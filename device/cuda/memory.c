@@ -167,6 +167,7 @@ int gm_gpu_make_core(struct gm_device *device, const struct gm_device_config *co
         .ticket_start = config->ticket_start,
         .inbox_start = config->inbox_start,
         .idle_ns = config->idle_ns,
+        .looks_back = 1,
         .copy_bytes = config->copy_bytes ? config->copy_bytes : GM_COPY_BYTES,
         .workspace_bytes = config->workspace_bytes ? config->workspace_bytes : eighth,
         /* Where jobs go the quick way; in the bounded mode one warp plays all parts. */

@@ -6,4 +6,4 @@
 
 __device__ void gm_op_argmax_share(struct gm_run *run) { arg_share(run, GM_KEY_DESCENDING); }
 
-__device__ void gm_op_argmax_finish(struct gm_run *run) { arg_finish(run); }
+__device__ void gm_op_argmax_finish(struct gm_run *run) { arg_finish(run, GM_KEY_DESCENDING); }

@@ -6,4 +6,4 @@
 
 __device__ void gm_op_argmin_share(struct gm_run *run) { arg_share(run, GM_KEY_NAN_FIRST); }
 
-__device__ void gm_op_argmin_finish(struct gm_run *run) { arg_finish(run); }
+__device__ void gm_op_argmin_finish(struct gm_run *run) { arg_finish(run, GM_KEY_NAN_FIRST); }

@@ -2,8 +2,9 @@
  *
  * How the tiles of a job that goes through its input once learn what comes before them. Each says what it comes to and
  * looks back at what those before it have said. In the workspace a tile has a granule: three words of what it says, and
- * how much that is; one more granule has the number of the next tile, and what the last one found for the job. The
- * first phase clears them, because anything may lie in a workspace, also what another client had put there.
+ * how much that is; one more granule has the number of the next tile, and what the last one found for the job. They
+ * are clear before anybody looks: by the dispatcher, or by a phase where they are too many for it (plan.h), because
+ * anything may lie in a workspace, also what another client had put there.
  *
  * Floats come out the same from run to run, because what comes before a tile is put together in an order that depends
  * on its number alone. Windows of 32 tiles follow each other: B(0) is nothing, and
@@ -22,9 +23,10 @@
  *
  * Why nobody waits for ever: tiles are handed out in rising order by the number in the workspace alone, not by shares'
  * own numbers, which may belong to tickets that nobody has drawn; so every tile below one that looks back is held by a
- * share that is running. A share goes through its tiles in rising order, and until a tile has said what it comes to it
- * waits for nobody but, by the tile before it in this share, for lower tiles. So the lowest tile that waits finds that
- * all tiles below it have said everything. Each look looks at the abort word too, and looks are counted.
+ * share that is running. A share may hold several; it goes through them in rising order, and until a tile has said what
+ * it comes to it waits for nobody but, by the tiles before it in this share, for lower tiles. So the lowest tile that
+ * waits finds that all tiles below it have said everything. Each look looks at the abort word too, and looks are
+ * counted.
  */
 #ifndef GM_OPS_LOOK_BACK_CUH
 #define GM_OPS_LOOK_BACK_CUH
@@ -61,7 +63,7 @@ __device__ __forceinline__ uint64_t *look_next(const struct gm_job *job)
 }
 __device__ __forceinline__ uint64_t *look_answer(const struct gm_job *job) { return look_next(job) + 1; }
 
-/* The first phase: the share's part of the granules. Whole block. */
+/* The first of two phases: the share's part of the granules. Whole block. */
 __device__ __noinline__ void look_clear(struct gm_run *run)
 {
     const uint64_t count = run->job->tiles + 1u, part = gm_ceil_div(count, run->job->shares), from = run->share * part;

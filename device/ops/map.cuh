@@ -101,7 +101,8 @@ template <class F> __device__ __noinline__ void map_share(struct gm_run *run, F 
     typedef typename F::In In;
     typedef typename F::Out Out;
     constexpr uint32_t E = 16u / (sizeof(In) > sizeof(Out) ? sizeof(In) : sizeof(Out));
-    constexpr uint32_t flight = F::inputs == 2 ? 2u : 4u;
+    /* Of one input with 4 bytes an element, a whole tile: the work hides behind what is still on its way. */
+    constexpr uint32_t flight = F::inputs == 2 ? 2u : E == 4u ? 8u : 4u, single = F::inputs == 2 ? 4u : 8u;
     struct gm_tiles tiles = {0, 0, 0};
     uint64_t tile, count64;
     while (gm_run_next_tile(run, &tiles, &tile)) {
@@ -114,7 +115,7 @@ template <class F> __device__ __noinline__ void map_share(struct gm_run *run, F 
         const uint32_t head = off != 0 || before > count ? count : before;
         const uint32_t units = (count - head) / E, body = units * E;
         map_pieces<F, E, flight>(f, out + head, a + head, b + head, units, units, 0);
-        map_pieces<F, 1u, 2u * flight>(f, out, a, b, count - body, head, body);
+        map_pieces<F, 1u, single>(f, out, a, b, count - body, head, body);
     }
 }
 

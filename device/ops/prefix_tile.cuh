@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A tile of a scan on a block: see prefix.h for the rules. It lies in shared memory, and the block goes through it in
- * granules, as much as its registers hold between the scan and the store. A warp takes a piece of the granule and goes
- * through it in rows of one pack a lane, a warp scan each; then one scan over the warps. The order of operands is that
- * of the elements, and where tiles, granules, pieces and rows are cut depends on n alone.
+ * A tile of a scan on a block: see prefix.h for the rules. It lies in shared memory, and a thread has some elements in
+ * a row of it, which it goes through twice: for what they come to, and to write. Between the two there is a scan over
+ * the lanes of a warp, and one over the warps. A warp brings and stores what its own threads have, so that only the
+ * scan over the warps needs a barrier. The order of operands is that of the elements, and where tiles, warps and
+ * threads are cut depends on n alone.
  *
  * S, the scan, gives: Word (elements as bits), Value (a state), nothing(), padding() (a word that changes no state),
  * lift(word), join(a, b), wrong(before, x, after) (the step left the type) and lower(value).
@@ -17,37 +18,36 @@
 #include "ops/look_back.cuh"
 #include "ops/run.cuh"
 
-#define GM_PREFIX_TILE ((uint32_t)GM_TILE_BYTES_scan_sum)
+#define GM_PREFIX_TILE  ((uint32_t)GM_TILE_BYTES_scan_sum)
+#define GM_PREFIX_PACKS (GM_PREFIX_TILE / 16u / GM_CUDA_THREADS) /* of a thread */
+
+/* Whether registers hold the next tile while this one is worked on, and of how many packs the way overlaps: as many as
+ * they hold beside it without spills. */
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
+#define GM_PREFIX_EARLY   false
+#define GM_PREFIX_AT_ONCE 2
+#else
+#define GM_PREFIX_EARLY   true
+#define GM_PREFIX_AT_ONCE 4
+#endif
+
 static_assert(GM_TILE_BYTES_scan_min == GM_PREFIX_TILE && GM_TILE_BYTES_scan_max == GM_PREFIX_TILE, "one for all");
+static_assert(GM_PREFIX_PACKS * 16u * GM_CUDA_THREADS == GM_PREFIX_TILE, "every thread has as many");
 static_assert(GM_PARTIAL_BYTES == sizeof(struct gm_granule), "of a tile: what it says, see look_back.cuh");
 
-/* As many bytes as registers hold without spills; WIDE: of elements whose states are twice as wide. EARLY: and of the
- * next tile. */
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
-#define GM_PREFIX_GRANULE      8192u
-#define GM_PREFIX_GRANULE_WIDE 8192u
-#define GM_PREFIX_EARLY        false
-#else
-#define GM_PREFIX_GRANULE      32768u
-#define GM_PREFIX_GRANULE_WIDE 16384u
-#define GM_PREFIX_EARLY        true
-#endif
-static_assert(GM_PREFIX_TILE % GM_PREFIX_GRANULE == 0 && GM_PREFIX_GRANULE % GM_PREFIX_GRANULE_WIDE == 0, "whole ones");
-
-/* From thread 0 to the block. */
+/* From a thread to the block: the share's first tile, its second, the one behind the next; what comes before a tile. */
 struct gm_prefix_told {
-    uint64_t tile, state;
+    uint64_t tile, second, later, state;
     uint32_t aborted;
 };
 
-/* Scratch: states of the warps, in two rows taken in turn, so that one barrier a granule is enough; a granule that
- * cannot go out by whole packs; what segscan.cuh needs; a whole tile; and what a block is told. */
+/* Scratch: states of the warps; what a block is told; what segscan.cuh needs; and a tile. */
 #define GM_PREFIX_WARPS 0u
-#define GM_PREFIX_STAGE (2u * GM_BLOCK_WARPS * 16u)
-#define GM_PREFIX_HEADS (GM_PREFIX_STAGE + GM_PREFIX_GRANULE)
-#define GM_PREFIX_KEPT  (GM_PREFIX_HEADS + GM_PREFIX_TILE / 4u + 64u)
-#define GM_PREFIX_TOLD  (GM_PREFIX_KEPT + GM_PREFIX_TILE)
-static_assert(GM_PREFIX_KEPT % 16u == 0 && GM_PREFIX_TOLD + sizeof(struct gm_prefix_told) <= GM_BLOCK_SCRATCH, "fits");
+#define GM_PREFIX_TOLD  (GM_BLOCK_WARPS * 16u)
+#define GM_PREFIX_HEADS (GM_PREFIX_TOLD + 64u)
+#define GM_PREFIX_KEPT  (GM_PREFIX_HEADS + GM_PREFIX_TILE / 32u + 64u)
+static_assert(sizeof(struct gm_prefix_told) <= 64u && GM_PREFIX_KEPT % 128u == 0, "whole lines");
+static_assert(GM_PREFIX_KEPT + GM_PREFIX_TILE <= GM_BLOCK_SCRATCH, "fits");
 
 namespace
 {
@@ -72,7 +72,8 @@ __device__ __forceinline__ double prefix_number(uint32_t bits) { return (double)
 __device__ __forceinline__ double prefix_number(uint64_t bits) { return __longlong_as_double((long long)bits); }
 __device__ __forceinline__ void prefix_round(double v, uint32_t *w)
 {
-    *w = v == v ? __float_as_uint(__double2float_rn(v)) : 0x7fc00000u;
+    const float f = __double2float_rn(v);
+    *w = f == f ? __float_as_uint(f) : 0x7fc00000u; /* a NaN only of a NaN; f64 compares at half the rate */
 }
 __device__ __forceinline__ void prefix_round(double v, uint64_t *w)
 {
@@ -138,8 +139,8 @@ __device__ __forceinline__ prefix_state<typename S::Value> prefix_join(prefix_st
     return {S::join(a.v, b.v), segmented ? a.head : 0};
 }
 
-/* One row: every lane has what its elements come to. Returns what comes before the lane in the warp's piece, and moves
- * sum, what comes before the row in it. Whole warp. */
+/* Every lane has what its elements come to. Returns what comes before the lane, and moves sum, what comes before the
+ * first lane. Whole warp. */
 template <class S, bool segmented>
 __device__ __forceinline__ prefix_state<typename S::Value> prefix_row(prefix_state<typename S::Value> *sum,
                                                                       prefix_state<typename S::Value> own)
@@ -161,16 +162,15 @@ __device__ __forceinline__ prefix_state<typename S::Value> prefix_row(prefix_sta
     return lane == 0 ? before : prefix_join<S, segmented>(before, {left, (heads & ((1u << lane) - 1u)) != 0});
 }
 
-/* sum: what the warp's piece comes to. Returns what comes before the piece, and moves all, what comes before the
- * granule. Whole block; one barrier within. turn: counts the calls of a share: who is a call ahead writes the other
- * row, and nobody is two ahead. */
+/* sum: what the warp's elements come to. Returns what comes before them in the tile, and what the tile comes to in all.
+ * Whole block; a barrier within, and another has to follow before the next call. */
 template <class S, bool segmented>
-__device__ __forceinline__ prefix_state<typename S::Value>
-prefix_block(prefix_state<typename S::Value> sum, prefix_state<typename S::Value> *all, uint32_t turn)
+__device__ __forceinline__ prefix_state<typename S::Value> prefix_block(prefix_state<typename S::Value> sum,
+                                                                        prefix_state<typename S::Value> *all)
 {
     typedef prefix_state<typename S::Value> State;
     static_assert(sizeof(State) <= 16u, "fits");
-    State *warps = gm_run_scratch<State>(GM_PREFIX_WARPS) + (turn & 1u) * GM_BLOCK_WARPS;
+    State *warps = gm_run_scratch<State>(GM_PREFIX_WARPS);
     const uint32_t warp = threadIdx.x / 32u;
     if ((threadIdx.x & 31u) == 0)
         warps[warp] = sum;
@@ -178,6 +178,7 @@ prefix_block(prefix_state<typename S::Value> sum, prefix_state<typename S::Value
     State of = {S::nothing(), 0};
     if ((threadIdx.x & 31u) < GM_BLOCK_WARPS)
         of = warps[threadIdx.x & 31u];
+    *all = {S::nothing(), 0};
     const State before = prefix_row<S, segmented>(all, of);
     return {__shfl_sync(0xffffffffu, before.v, (int)warp),
             segmented ? __shfl_sync(0xffffffffu, before.head, (int)warp) : 0};
@@ -236,94 +237,11 @@ __device__ __forceinline__ uint4 prefix_bits(const gm_pack<uint64_t> &p)
 struct prefix_whole {
     static constexpr bool segmented = false;
     static constexpr uint32_t output = 1; /* its buffer */
-    __device__ __forceinline__ static bool good(const struct gm_run *) { return true; }
-    __device__ __forceinline__ static void find(const struct gm_run *, uint64_t) {}
-    template <uint32_t E> __device__ __forceinline__ static uint32_t of(uint32_t) { return 0; }
-};
-
-/* A thread's packs of a granule. Heads gives, by of<E>(at), which of the E + 1 elements of the tile from at on begin a
- * segment, one bit each. */
-template <class S, class Heads> struct prefix_granule {
-    typedef typename S::Word Word;
-    typedef typename S::Value Value;
-    typedef prefix_state<Value> State;
-    static constexpr uint32_t bytes = sizeof(Value) > sizeof(Word) ? GM_PREFIX_GRANULE_WIDE : GM_PREFIX_GRANULE;
-    static constexpr uint32_t E = gm_pack<Word>::elements, rows = bytes / 16u / GM_CUDA_THREADS;
-    static constexpr uint32_t elements = bytes / sizeof(Word);
-    static constexpr bool segmented = Heads::segmented;
-
-    gm_pack<Word> pack[rows];
-    Value before[rows]; /* of a pack, in the warp's piece */
-    uint32_t closed;    /* bit k: since a beginning in that piece */
-
-    __device__ __forceinline__ static uint32_t place(uint32_t k)
-    {
-        return (threadIdx.x / 32u * rows + k) * 32u + (threadIdx.x & 31u);
-    }
-
-    __device__ __forceinline__ static Word *stage() { return gm_run_scratch<Word>(GM_PREFIX_STAGE); }
-
-    /* From the tile that keep has brought. */
-    __device__ __forceinline__ void take(uint32_t at)
-    {
-        const uint4 *from = (const uint4 *)(gm_run_scratch<Word>(GM_PREFIX_KEPT) + at);
-#pragma unroll
-        for (uint32_t k = 0; k < rows; k++)
-            pack[k] = gm_pack_of(from[place(k)], Word());
-    }
-
-    /* What the warp's piece comes to. at: where the granule begins in the tile. The last element of a segment is in no
-     * output of an exclusive scan. */
-    __device__ __forceinline__ State scan(uint32_t at, bool exclusive)
-    {
-        State sum = {S::nothing(), 0};
-        closed = 0;
-#pragma unroll
-        for (uint32_t k = 0; k < rows; k++) {
-            const uint32_t begins = Heads::template of<E>(at + place(k) * E);
-            State own = {S::nothing(), 0};
-#pragma unroll
-            for (uint32_t e = 0; e < E && segmented; e++)
-                pack[k].w[e] = exclusive && (begins >> e & 2u) != 0 ? S::padding() : pack[k].w[e];
-#pragma unroll
-            for (uint32_t e = 0; e < E; e++)
-                own = {S::join(begins >> e & 1u ? S::nothing() : own.v, S::lift(pack[k].w[e])),
-                       own.head | (begins >> e & 1u)};
-            const State row = prefix_row<S, segmented>(&sum, own);
-            before[k] = row.v;
-            closed |= row.head << k;
-        }
-        return sum;
-    }
-
-    /* start: what comes before the warp's piece. True when a step left the type. Whole block, behind a barrier. */
-    __device__ __forceinline__ bool write(uint32_t at, Value start, Word *out, uint32_t count, bool exclusive)
-    {
-        const bool packs = count == elements && ((uintptr_t)out & 15u) == 0;
-        uint4 *to = packs ? (uint4 *)out : (uint4 *)stage();
-        bool wrong = false;
-#pragma unroll
-        for (uint32_t k = 0; k < rows; k++) {
-            const uint32_t begins = Heads::template of<E>(at + place(k) * E);
-            Value v = closed >> k & 1u ? before[k] : S::join(start, before[k]);
-            gm_pack<Word> p;
-#pragma unroll
-            for (uint32_t e = 0; e < E; e++) {
-                const Value x = S::lift(pack[k].w[e]), from = begins >> e & 1u ? S::nothing() : v;
-                v = S::join(from, x);
-                wrong |= S::wrong(from, x, v);
-                p.w[e] = S::lower(exclusive ? from : v);
-            }
-            to[place(k)] = prefix_bits(p);
-        }
-        if (packs)
-            return wrong;
-        __syncthreads();
-#pragma unroll rows
-        for (uint32_t i = threadIdx.x; i < count; i += GM_CUDA_THREADS)
-            out[i] = stage()[i];
-        return wrong;
-    }
+    __device__ __forceinline__ static bool bad(const struct gm_run *) { return false; }
+    __device__ __forceinline__ static void search(const struct gm_run *, uint64_t) {}
+    __device__ __forceinline__ void ask(const struct gm_run *) {}
+    __device__ __forceinline__ void mark(const struct gm_run *, uint64_t) const {}
+    template <uint32_t N> __device__ __forceinline__ static uint32_t of(uint32_t) { return 0; }
 };
 
 /* Where a tile lies. used: elements that count, because no output of an exclusive scan has the last one in it. */
@@ -331,7 +249,6 @@ template <typename Word> struct prefix_span {
     const Word *in;
     Word *out;
     uint32_t count, used;
-    bool exclusive;
 };
 template <class S, class Heads>
 __device__ __forceinline__ prefix_span<typename S::Word> prefix_span_of(const struct gm_run *run, uint64_t tile)
@@ -342,24 +259,73 @@ __device__ __forceinline__ prefix_span<typename S::Word> prefix_span_of(const st
     const uint64_t first = gm_run_tile(run, tile, &count);
     const uint32_t without = exclusive && first + count == run->job->n ? 1u : 0;
     return {gm_run_buffer<const Word>(run, 0) + first, gm_run_buffer<Word>(run, Heads::output) + first, (uint32_t)count,
-            (uint32_t)count - without, exclusive};
+            (uint32_t)count - without};
 }
 
-/* A tile on its way into shared memory: the packs of a thread, when it moves by whole ones. */
-template <class S> struct prefix_ahead {
-    typedef typename S::Word Word;
-    static constexpr uint32_t elements = GM_PREFIX_TILE / sizeof(Word);
-    static constexpr uint32_t packs = GM_PREFIX_TILE / 16u / GM_CUDA_THREADS, at_once = GM_PREFIX_EARLY ? packs : 4u;
-    uint4 v[packs];
+constexpr int prefix_at_once = GM_PREFIX_AT_ONCE; /* pragmas know no macros */
 
-    __device__ __forceinline__ static bool packed(const prefix_span<Word> &span)
+/* A tile in shared memory. A thread has the packs from threadIdx.x * GM_PREFIX_PACKS on, and a warp moves what its
+ * threads have by rows of a pack for each lane. Where a pack lies is turned by its thread's number, so that neither
+ * asks for the same banks twice. */
+template <typename Word> struct prefix_kept {
+    static constexpr uint32_t E = gm_pack<Word>::elements, N = GM_PREFIX_PACKS * E; /* of a thread */
+    static_assert((GM_PREFIX_PACKS & (GM_PREFIX_PACKS - 1u)) == 0 && N <= 32u, "a bit for each element");
+
+    __device__ __forceinline__ static uint32_t place(uint32_t pack)
     {
-        return span.used == elements && ((uintptr_t)span.in & 15u) == 0;
+        return pack ^ (pack / GM_PREFIX_PACKS & (GM_PREFIX_PACKS - 1u));
+    }
+    __device__ __forceinline__ static uint4 *packs() { return gm_run_scratch<uint4>(GM_PREFIX_KEPT); }
+    /* Pack k of the thread. */
+    __device__ __forceinline__ static uint4 *own(uint32_t k)
+    {
+        return packs() + place(threadIdx.x * GM_PREFIX_PACKS + k);
+    }
+    /* Pack of the tile that this lane moves in the warp's row k. */
+    __device__ __forceinline__ static uint32_t moved(uint32_t k)
+    {
+        return (threadIdx.x / 32u * GM_PREFIX_PACKS + k) * 32u + (threadIdx.x & 31u);
     }
 
-    __device__ __forceinline__ static uint4 load(const prefix_span<Word> &span, uint32_t k)
+    /* The warp's part of the output, from what its threads have put in the place of the input. */
+    __device__ __forceinline__ static void store(Word *out, uint32_t count)
     {
-        return __ldcg((const uint4 *)span.in + k * GM_CUDA_THREADS + threadIdx.x);
+        const Word *elements = gm_run_scratch<Word>(GM_PREFIX_KEPT);
+        if (((uintptr_t)out & 15u) == 0) {
+#pragma unroll prefix_at_once
+            for (uint32_t k = 0; k < GM_PREFIX_PACKS; k++)
+                if ((moved(k) + 1u) * E <= count)
+                    ((uint4 *)out)[moved(k)] = packs()[place(moved(k))];
+            const uint32_t rest = count / E * E + (threadIdx.x & 31u); /* of the warp that has it */
+            if (rest < count && rest / (N * 32u) == threadIdx.x / 32u)
+                out[rest] = elements[place(rest / E) * E + rest % E];
+        } else {
+#pragma unroll 4
+            for (uint32_t k = 0; k < N; k++) {
+                const uint32_t i = (threadIdx.x / 32u * N + k) * 32u + (threadIdx.x & 31u);
+                if (i < count)
+                    out[i] = elements[place(i / E) * E + i % E];
+            }
+        }
+    }
+};
+
+/* A tile on its way into shared memory: what a thread moves. */
+template <class S> struct prefix_ahead {
+    typedef typename S::Word Word;
+    typedef prefix_kept<Word> Kept;
+    uint4 v[GM_PREFIX_PACKS];
+
+    /* Behind what counts is padding, to the end of the tile. */
+    __device__ __forceinline__ static uint4 load(const prefix_span<Word> &span, bool whole, uint32_t k)
+    {
+        if (whole)
+            return __ldcg((const uint4 *)span.in + Kept::moved(k));
+        return prefix_bits(gm_pack_load<Word>(span.in, Kept::moved(k), span.used, S::padding()));
+    }
+    __device__ __forceinline__ static bool whole(const prefix_span<Word> &span)
+    {
+        return span.used == GM_PREFIX_TILE / sizeof(Word) && ((uintptr_t)span.in & 15u) == 0;
     }
 
     /* Asks for them, while the tile before it is worked on, where registers hold both; they are waited for in keep. */
@@ -367,57 +333,106 @@ template <class S> struct prefix_ahead {
     {
         if (!GM_PREFIX_EARLY)
             return;
-        if (packed(span)) {
+        if (whole(span)) {
 #pragma unroll
-            for (uint32_t k = 0; k < packs; k++)
-                v[k] = load(span, k);
+            for (uint32_t k = 0; k < GM_PREFIX_PACKS; k++)
+                v[k] = load(span, true, k);
         } else {
 #pragma unroll
-            for (uint32_t k = 0; k < packs; k++)
-                v[k] = make_uint4(0, 0, 0, 0); /* nobody's, and so not kept in a register until here */
+            for (uint32_t k = 0; k < GM_PREFIX_PACKS; k++)
+                v[k] = load(span, false, k);
         }
     }
 
-    /* Behind what counts padding, to the end of the last granule that is gone through. Whole block, with a barrier
-     * behind. */
+    /* For the threads of the same warp. */
     __device__ __forceinline__ void keep(const prefix_span<Word> &span) const
     {
-        constexpr uint32_t granule = GM_PREFIX_GRANULE / sizeof(Word);
-        Word *kept = gm_run_scratch<Word>(GM_PREFIX_KEPT);
-        if (packed(span)) {
-#pragma unroll at_once
-            for (uint32_t k = 0; k < packs; k++)
-                ((uint4 *)kept)[k * GM_CUDA_THREADS + threadIdx.x] = GM_PREFIX_EARLY ? v[k] : load(span, k);
+        if (GM_PREFIX_EARLY) {
+#pragma unroll
+            for (uint32_t k = 0; k < GM_PREFIX_PACKS; k++)
+                Kept::packs()[Kept::place(Kept::moved(k))] = v[k];
         } else {
-            const uint32_t end = (span.count + granule - 1u) / granule * granule;
-#pragma unroll 4
-            for (uint32_t i = threadIdx.x; i < end; i += GM_CUDA_THREADS)
-                kept[i] = i < span.used ? gm_global_load(span.in + i) : S::padding();
+            const bool full = whole(span);
+#pragma unroll prefix_at_once
+            for (uint32_t k = 0; k < GM_PREFIX_PACKS; k++)
+                Kept::packs()[Kept::place(Kept::moved(k))] = load(span, full, k);
         }
-        __syncthreads();
+        __syncwarp();
     }
 };
 
-/* A block's way through the granules of a tile that is kept. all: what comes before the tile, then what comes behind.
- * With writes, outputs are stored. True when a step left the type. */
-template <class S, class Heads, bool writes>
-__device__ __forceinline__ bool prefix_tile(const prefix_span<typename S::Word> &span,
-                                            prefix_state<typename S::Value> *all, uint32_t *turn)
-{
-    typedef prefix_granule<S, Heads> Granule;
-    bool wrong = false;
-#pragma unroll 1
-    for (uint32_t at = 0; at < span.count; at += Granule::elements) {
-        Granule g;
-        const uint32_t left = span.count - at, here = left < Granule::elements ? left : Granule::elements;
-        g.take(at);
-        const prefix_state<typename S::Value> start =
-            prefix_block<S, Heads::segmented>(g.scan(at, span.exclusive), all, (*turn)++);
-        if (writes)
-            wrong |= g.write(at, start.v, span.out + at, here, span.exclusive);
+/* A thread's elements of the tile that is kept. Heads gives, by of<N>(i), which of N elements from the tile's element i
+ * on begin a segment, one bit each. */
+template <class S, class Heads> struct prefix_piece {
+    typedef typename S::Word Word;
+    typedef typename S::Value Value;
+    typedef prefix_state<Value> State;
+    typedef prefix_kept<Word> Kept;
+    static constexpr uint32_t E = Kept::E;
+    static constexpr bool segmented = Heads::segmented;
+
+    State before;           /* of the warp's elements, before these */
+    uint32_t begins, leaves; /* by element: a segment begins; it counts for nothing */
+
+    __device__ __forceinline__ Value value(const gm_pack<Word> &pack, uint32_t k, uint32_t e) const
+    {
+        return segmented && (leaves >> (k * E + e) & 1u) != 0 ? S::nothing() : S::lift(pack.w[e]);
     }
-    return wrong;
-}
+    __device__ __forceinline__ bool begin(uint32_t k, uint32_t e) const
+    {
+        return segmented && (begins >> (k * E + e) & 1u) != 0;
+    }
+
+    /* What the warp's elements come to. The last element of a segment is in no output of an exclusive scan. */
+    __device__ __forceinline__ State scan(bool exclusive)
+    {
+        State own = {S::nothing(), 0}, sum = {S::nothing(), 0};
+        begins = Heads::template of<Kept::N>(threadIdx.x * Kept::N);
+        leaves = exclusive ? Heads::template of<Kept::N>(threadIdx.x * Kept::N + 1u) : 0;
+#pragma unroll prefix_at_once
+        for (uint32_t k = 0; k < GM_PREFIX_PACKS; k++) {
+            const gm_pack<Word> pack = gm_pack_of(*Kept::own(k), Word());
+            if (segmented) {
+#pragma unroll
+                for (uint32_t e = 0; e < E; e++)
+                    own.v = S::join(begin(k, e) ? S::nothing() : own.v, value(pack, k, e));
+            } else {
+                Value v = value(pack, k, 0);
+#pragma unroll
+                for (uint32_t e = 1; e < E; e++)
+                    v = S::join(v, value(pack, k, e));
+                own.v = S::join(own.v, v);
+            }
+        }
+        own.head = begins != 0;
+        before = prefix_row<S, segmented>(&sum, own);
+        return sum;
+    }
+
+    /* start: what comes before the warp's elements. True when a step left the type. Whole warp. */
+    __device__ __forceinline__ bool write(State start, Word *out, uint32_t count, bool exclusive) const
+    {
+        Value v = prefix_join<S, segmented>(start, before).v;
+        bool wrong = false;
+#pragma unroll prefix_at_once
+        for (uint32_t k = 0; k < GM_PREFIX_PACKS; k++) {
+            uint4 *const at = Kept::own(k);
+            gm_pack<Word> pack = gm_pack_of(*at, Word());
+#pragma unroll
+            for (uint32_t e = 0; e < E; e++) {
+                const Value x = value(pack, k, e), from = begin(k, e) ? S::nothing() : v;
+                v = S::join(from, x);
+                wrong |= S::wrong(from, x, v);
+                pack.w[e] = S::lower(exclusive ? from : v);
+            }
+            *at = prefix_bits(pack);
+        }
+        __syncwarp();
+        Kept::store(out, count);
+        __syncwarp(); /* before the next tile is kept there */
+        return wrong;
+    }
+};
 
 } // namespace
 

@@ -9,8 +9,14 @@
 namespace
 {
 
-__device__ __forceinline__ gm_wide prod_wide(struct gm_prod p) { return {p.value, p.notes}; }
-__device__ __forceinline__ struct gm_prod prod_of(gm_wide v) { return {v.low, v.high}; }
+__device__ __forceinline__ gm_wide prod_wide(struct gm_prod p)
+{
+    return {p.value, p.notes};
+}
+__device__ __forceinline__ struct gm_prod prod_of(gm_wide v)
+{
+    return {v.low, v.high};
+}
 
 __device__ __forceinline__ void prod_times(struct gm_prod *p, uint64_t magnitude)
 {
@@ -47,9 +53,15 @@ template <typename W, bool is_signed> struct prod_integer : prod_integers {
                 prod_times(&p, v == 0 ? (Word)1 : negative ? (Word)((Word)0 - v) : v);
             }
         }
-        __device__ __forceinline__ Value total() const { return prod_wide(p); }
+        __device__ __forceinline__ Value total() const
+        {
+            return prod_wide(p);
+        }
     };
-    __device__ __forceinline__ static Word padding() { return 1; }
+    __device__ __forceinline__ static Word padding()
+    {
+        return 1;
+    }
     __device__ __forceinline__ static void answer(struct gm_run *run, const prod_integer &, Value v)
     {
         run->result = gm_prod_integer(prod_of(v), is_signed, &run->status);
@@ -65,25 +77,50 @@ struct prod_floats {
     }
 };
 
-/* A thread has at most 64 elements of a tile, and so a fraction below 2^64. */
+/* A few elements at a time are multiplied as they are, which nothing can overflow or vanish in: four of 32 bits or less
+ * are from 2^-149 up to 2^128 each, one of 64 bits is no denormal, and the fraction before them is from 1 up to 2. Only
+ * a product that is zero, infinite, NaN, or near a denormal shows that this is not so, and is done once more. */
 template <class Number> struct prod_float : prod_floats {
     typedef typename Number::Word Word;
     Word one;
-    static_assert(GM_REDUCE_TILE / sizeof(Word) / GM_CUDA_THREADS <= 512u, "below 2^512");
     struct Sum {
-        double fraction;
+        double fraction; /* from 1 up to 2 */
         int64_t exponent;
         uint32_t notes;
         __device__ __forceinline__ explicit Sum(const prod_float &) : fraction(1.0), exponent(0), notes(0) {}
         __device__ __forceinline__ void add(const gm_pack<Word> &pack)
         {
+            constexpr int some = sizeof(Word) == 8u ? 1 : 4;
 #pragma unroll
-            for (int e = 0; e < pack.elements; e++)
-                fraction *= gm_prod_element(Number::of(pack.w[e]), &exponent, &notes);
+            for (int g = 0; g < pack.elements; g += some) {
+                double v[some], product = fraction;
+#pragma unroll
+                for (int e = 0; e < some; e++) {
+                    v[e] = Number::of(pack.w[g + e]);
+                    product *= v[e];
+                }
+                const uint32_t high = (uint32_t)(gm_prod_bits(product) >> 32), power = high >> 20 & 2047u;
+                if (power > 1u && power < 2047u) {
+                    notes ^= high >> 31;
+                } else {
+                    product = fraction;
+#pragma unroll
+                    for (int e = 0; e < some; e++)
+                        product *= gm_prod_element(v[e], &exponent, &notes);
+                }
+                exponent += gm_prod_split_normal(&product);
+                fraction = product;
+            }
         }
-        __device__ __forceinline__ Value total() const { return prod_wide(gm_prod_float(fraction, exponent, notes)); }
+        __device__ __forceinline__ Value total() const
+        {
+            return prod_wide(gm_prod_float(fraction, exponent, notes));
+        }
     };
-    __device__ __forceinline__ Word padding() const { return one; }
+    __device__ __forceinline__ Word padding() const
+    {
+        return one;
+    }
     __device__ __forceinline__ static void answer(struct gm_run *run, const prod_float &, Value v)
     {
         run->result = gm_prod_answer(prod_of(v));
@@ -134,6 +171,5 @@ __device__ void gm_op_prod_finish(struct gm_run *run)
         return; /* the share has answered */
     const gm_wide v = kind == 'f' ? prod_partials<prod_floats>(run) : prod_partials<prod_integers>(run);
     if (threadIdx.x == 0)
-        run->result =
-            kind == 'f' ? gm_prod_answer(prod_of(v)) : gm_prod_integer(prod_of(v), kind == 'i', &run->status);
+        run->result = kind == 'f' ? gm_prod_answer(prod_of(v)) : gm_prod_integer(prod_of(v), kind == 'i', &run->status);
 }

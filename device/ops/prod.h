@@ -16,10 +16,10 @@
 
 /* Notes. */
 #define GM_PROD_NEGATIVE 1u
-#define GM_PROD_ZERO     2u
-#define GM_PROD_LARGE    4u /* integers: above 64 bits; floats: an infinity */
-#define GM_PROD_NAN      8u
-#define GM_PROD_NOTES    15u
+#define GM_PROD_ZERO 2u
+#define GM_PROD_LARGE 4u /* integers: above 64 bits; floats: an infinity */
+#define GM_PROD_NAN 8u
+#define GM_PROD_NOTES 15u
 #define GM_PROD_EXPONENT 4u /* floats: where the exponent begins, in two's complement, above the notes */
 
 /* Of integers: the magnitude of what is not zero. Of floats: the bits of the fraction, its exponent above the notes. */
@@ -76,6 +76,14 @@ GM_HD int64_t gm_prod_split(double *v)
     }
     *v = gm_prod_double((bits & 0x000fffffffffffffu) | GM_PROD_ONE_BITS);
     return (int64_t)(bits >> 52 & 2047u) - down;
+}
+
+/* The same of what is no denormal. */
+GM_HD int64_t gm_prod_split_normal(double *v)
+{
+    const uint64_t bits = gm_prod_bits(*v);
+    *v = gm_prod_double((bits & 0x000fffffffffffffu) | GM_PROD_ONE_BITS);
+    return (int64_t)(bits >> 52 & 2047u) - 1023;
 }
 
 /* An element, whose own notes it may need: its fraction; what stands beside goes into *exponent and *notes. */

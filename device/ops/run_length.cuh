@@ -44,15 +44,17 @@ struct runs_kept {
         const struct gm_places kept = gm_places_make(before.kept, all, job->n);
         const select_stage<Word> values(gm_run_buffer<Word>(s.run, 1), kept, s.count, runs_values);
         uint16_t *starts_of = gm_run_scratch<uint16_t>(runs_starts);
-#pragma unroll 1
-        for (int k = 0; k < PACKS && s.has_row(k); k++) {
+#pragma unroll select_at_once
+        for (uint32_t k = 0; k < PACKS; k++) {
+            if (!s.has_row(k))
+                continue;
             const uint4 v = s.pack(k);
-            const uint32_t flags = s.judge(k, v);
-            uint32_t in_row, at = in_tile + select_rank<E>(flags, &in_row);
-            in_tile += in_row;
+            const uint32_t is_kept = s.kept.get(k);
+            uint32_t at = in_tile + s.in_front.get(k);
+            in_tile += s.in_row.get(k);
 #pragma unroll
             for (uint32_t e = 0; e < E; e++) {
-                const bool is = flags >> e & 1u;
+                const bool is = is_kept >> e & 1u;
                 if (is && at < values.room) {
                     values.put(at, select_element<Word>(v, (int)e));
                     starts_of[at] = (uint16_t)(s.at(k) + e);

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What unique, select_if, partition and run_length share on blocks. A tile is read once, into shared memory, which no
- * client reaches; each warp has a row of packs of 16 bytes and counts what is kept, a barrier makes places of the
- * warps' counts, ballots find the place of each element in its warp, and the kept ones are put together in shared
- * memory, from where whole packs go out. What is kept before a tile it finds by looking back (look_back.cuh) while the
- * next tile is on its way into registers: the input is read once, so a client that changes it changes what is kept, and
- * no place that another tile owns. partition.cuh alone goes another way. A job of one tile has one phase.
+ * client reaches; each warp has some rows of packs of 16 bytes, which it brings itself, and judges every element once:
+ * a thread keeps a bit for each, and what is kept before its packs in their rows, which one scan over the lanes finds
+ * for several rows. A barrier makes places of the warps' counts, and the kept elements are put together in shared
+ * memory, from where whole packs go out. What is kept before a tile it finds by looking back (look_back.cuh). The next
+ * tile is asked for, into registers, as soon as a tile lies in shared memory: the input is read once, so a client that
+ * changes it changes what is kept, and no place that another tile owns. partition.cuh alone goes another way.
  *
- * R, the rule, gives: Word (elements as bits), neighbours (it looks at the element in front), keep(before, v).
+ * R, the rule, gives: Word (elements as bits), neighbours (it looks at the element in front), keep(before, v), and
+ * flip, all bits where keep says the opposite.
  */
 #ifndef GM_OPS_SELECT_CUH
 #define GM_OPS_SELECT_CUH
@@ -28,19 +30,23 @@ struct select_warps {
     uint32_t kept[GM_BLOCK_WARPS], start[GM_BLOCK_WARPS];
 };
 struct select_told {
-    uint64_t tile, kept, start;
+    uint64_t tile, second, later; /* the share's first and second one, and the one behind the next */
+    uint64_t kept, start;
     uint32_t aborted;
 };
 #define SELECT_TOLD ((uint32_t)sizeof(struct select_warps))
 #define SELECT_IN   256u
 static_assert(SELECT_TOLD + sizeof(struct select_told) + 8u <= SELECT_IN, "fits");
 
-/* Whether registers hold the next tile while this one is worked on. */
+/* Whether registers hold the next tile while this one is worked on, and of how many packs the way overlaps. */
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
-#define SELECT_EARLY false
+#define SELECT_EARLY   false
+#define SELECT_AT_ONCE 2
 #else
-#define SELECT_EARLY true
+#define SELECT_EARLY   true
+#define SELECT_AT_ONCE 8
 #endif
+constexpr int select_at_once = SELECT_AT_ONCE; /* pragmas know no macros */
 __device__ __forceinline__ constexpr uint32_t select_out(uint32_t tile_bytes) { return SELECT_IN + tile_bytes; }
 
 /* IEEE 754 for floats: a NaN equals nothing, -0 equals +0. */
@@ -56,6 +62,7 @@ __device__ __forceinline__ bool select_equal(uint64_t a, uint64_t b, bool floats
 template <typename W, bool floats> struct select_starts {
     typedef W Word;
     static constexpr bool neighbours = true;
+    static constexpr uint32_t flip = 0;
     __device__ __forceinline__ bool keep(Word before, Word v) const
     {
         if constexpr (sizeof(W) == 1)
@@ -69,7 +76,12 @@ template <typename W> struct select_matches {
     typedef W Word;
     static constexpr bool neighbours = false;
     struct gm_predicate p;
-    __device__ __forceinline__ bool keep(Word, Word v) const { return gm_predicate_is(&p, v); }
+    uint32_t flip;
+    __device__ __forceinline__ explicit select_matches(const struct gm_predicate &a_p)
+        : p(a_p), flip(0u - (uint32_t)(a_p.outside != 0))
+    {
+    }
+    __device__ __forceinline__ bool keep(Word, Word v) const { return gm_predicate_inside(&p, v); }
 };
 
 __device__ __forceinline__ uint32_t select_word(uint4 v, int i)
@@ -96,33 +108,58 @@ template <typename W> __device__ __forceinline__ W select_load_one(const W *p)
         return gm_global_load(p);
 }
 
-/* Of the counts of all lanes: those of lanes below, and all. Few elements are counted faster one by one. */
-template <uint32_t E> __device__ __forceinline__ uint32_t select_rank(uint32_t flags, uint32_t *all)
-{
-    uint32_t before = 0;
-    if constexpr (E <= 4u) {
-        const uint32_t below = (1u << (threadIdx.x & 31u)) - 1u;
-        *all = 0;
-#pragma unroll
-        for (uint32_t e = 0; e < E; e++) {
-            const uint32_t ballot = __ballot_sync(0xffffffffu, flags >> e & 1u);
-            before += __popc(ballot & below);
-            *all += __popc(ballot);
-        }
-    } else {
-        const uint32_t own = __popc(flags);
-        const uint32_t upto = gm_warp_scan_inclusive(own, [](uint32_t a, uint32_t b) { return a + b; });
-        *all = __shfl_sync(0xffffffffu, upto, 31);
-        before = upto - own;
+/* So many fields of so many bits in one to four registers, which are chosen and never indexed, so that loops over
+ * fields need not be unrolled. */
+template <uint32_t COUNT, uint32_t BITS> struct select_fields {
+    static constexpr uint32_t EACH = 32u / BITS, WORDS = (COUNT + EACH - 1u) / EACH;
+    static_assert(WORDS <= 4u, "registers");
+    uint32_t a, b, c, d;
+
+    __device__ __forceinline__ void clear() { a = b = c = d = 0; }
+    /* Field k was 0. */
+    __device__ __forceinline__ void set(uint32_t k, uint32_t v)
+    {
+        const uint32_t bits = v << k % EACH * BITS, w = k / EACH;
+        a |= WORDS == 1u || w == 0 ? bits : 0;
+        b |= WORDS > 1u && w == 1u ? bits : 0;
+        c |= WORDS > 2u && w == 2u ? bits : 0;
+        d |= WORDS > 3u && w == 3u ? bits : 0;
     }
-    return before;
+    __device__ __forceinline__ uint32_t get(uint32_t k) const
+    {
+        const uint32_t w = k / EACH, low = WORDS == 1u || w == 0 ? a : b, high = WORDS > 3u && w == 3u ? d : c;
+        return (WORDS > 2u && w >= 2u ? high : low) >> k % EACH * BITS & ((1u << BITS) - 1u);
+    }
+};
+
+/* Sums over the lanes, field by field: of lanes below this one into v, and of all into sum. No field is to reach the
+ * next one. Whole warp. */
+__device__ __forceinline__ void select_scan(uint32_t *v, uint32_t *sum)
+{
+    const uint32_t own = *v, upto = gm_warp_scan_inclusive(own, [](uint32_t x, uint32_t y) { return x + y; });
+    *sum = __shfl_sync(0xffffffffu, upto, 31);
+    *v = upto - own;
+}
+template <uint32_t COUNT, uint32_t BITS>
+__device__ __forceinline__ void select_scan(select_fields<COUNT, BITS> *v, select_fields<COUNT, BITS> *sum)
+{
+    sum->clear();
+    select_scan(&v->a, &sum->a);
+    if constexpr (select_fields<COUNT, BITS>::WORDS > 1u)
+        select_scan(&v->b, &sum->b);
+    if constexpr (select_fields<COUNT, BITS>::WORDS > 2u)
+        select_scan(&v->c, &sum->c);
+    if constexpr (select_fields<COUNT, BITS>::WORDS > 3u)
+        select_scan(&v->d, &sum->d);
 }
 
-/* A tile of so many packs a thread. Pack k of a lane is pack k * 32 + lane of its warp's row; rows of warps follow each
- * other. */
+/* A tile of so many packs a thread. Pack k of a lane is in row k of its warp; rows of a warp follow each other, and so
+ * do warps. */
 template <class R, int PACKS> struct selector {
     typedef typename R::Word Word;
     static constexpr uint32_t E = 16u / sizeof(Word);
+    static constexpr uint32_t ROW_BITS = E > 4u ? 16u : 8u; /* for how many are kept in a row */
+    static_assert(E * 32u < 1u << ROW_BITS, "all may be");
 
     struct gm_run *run;
     R rule;
@@ -130,6 +167,10 @@ template <class R, int PACKS> struct selector {
     uint32_t count;
     uint4 ahead[PACKS]; /* of a tile on its way into shared memory, when it lies on the grid of packs */
     Word front;         /* thread 0: the element before it */
+    /* Of each pack, behind counts: a bit for each element that is kept; how many are in its row before it, and in all.
+     */
+    select_fields<PACKS, E> kept;
+    select_fields<PACKS, ROW_BITS> in_front, in_row;
 
     __device__ __forceinline__ selector(struct gm_run *a_run, const R &a_rule) : run(a_run), rule(a_rule) {}
 
@@ -149,94 +190,105 @@ template <class R, int PACKS> struct selector {
     }
     __device__ __forceinline__ void load(const Word *in, uint32_t packs)
     {
-        const uint4 *own = (const uint4 *)in + threadIdx.x;
+        const uint4 *own = (const uint4 *)in + row(0) + (threadIdx.x & 31u);
         if (packs == PACKS * GM_CUDA_THREADS) {
 #pragma unroll
             for (uint32_t k = 0; k < PACKS; k++)
-                ahead[k] = __ldcg(own + k * GM_CUDA_THREADS);
+                ahead[k] = __ldcg(own + k * 32u);
         } else {
 #pragma unroll
             for (uint32_t k = 0; k < PACKS; k++)
-                ahead[k] = k * GM_CUDA_THREADS + threadIdx.x < packs ? __ldcg(own + k * GM_CUDA_THREADS)
-                                                                     : make_uint4(0, 0, 0, 0);
+                ahead[k] = row(k) + (threadIdx.x & 31u) < packs ? __ldcg(own + k * 32u) : make_uint4(0, 0, 0, 0);
         }
     }
 
-    /* Into shared memory. A barrier. What lies behind the last element there is nobody's. */
+    /* Into shared memory, for the warp; for the block where a rule looks at the element in front. What lies behind the
+     * last element there is nobody's. */
     __device__ __forceinline__ void keep(uint64_t tile)
     {
         uint64_t elements;
         first = gm_run_tile(run, tile, &elements);
         count = (uint32_t)elements;
         const Word *in = from(first);
-        const uint32_t packs = count / E, rest = packs * E + threadIdx.x;
+        const uint32_t packs = count / E, rest = packs * E + (threadIdx.x & 31u);
         uint4 *to = (uint4 *)staged();
         if (packed(in)) {
             if (!SELECT_EARLY)
                 load(in, packs);
 #pragma unroll
-            for (int k = 0; k < PACKS; k++) {
-                const uint32_t i = (uint32_t)k * GM_CUDA_THREADS + threadIdx.x;
+            for (uint32_t k = 0; k < PACKS; k++) {
+                const uint32_t i = row(k) + (threadIdx.x & 31u);
                 if (i < packs)
                     to[i] = ahead[k];
             }
         } else {
 #pragma unroll 2
-            for (uint32_t i = threadIdx.x; i < packs; i += GM_CUDA_THREADS)
-                to[i] = gm_pack_shifted((const uint8_t *)(in + i * E));
+            for (uint32_t k = 0; k < PACKS; k++) {
+                const uint32_t i = row(k) + (threadIdx.x & 31u);
+                if (i < packs)
+                    to[i] = gm_pack_shifted((const uint8_t *)(in + i * E));
+            }
         }
-        if (rest < count)
+        if (rest < count && packs / (PACKS * 32u) == threadIdx.x / 32u)
             staged()[rest] = select_load_one<Word>(in + rest);
         if (R::neighbours && threadIdx.x == 0 && first != 0)
             staged()[-1] = front;
-        __syncthreads();
+        if (R::neighbours)
+            __syncthreads();
+        else
+            __syncwarp();
     }
 
     /* The first pack of the warp's row k, and whether there is any. */
-    __device__ __forceinline__ uint32_t row(int k) const { return (threadIdx.x / 32u * PACKS + (uint32_t)k) * 32u; }
-    __device__ __forceinline__ bool has_row(int k) const { return row(k) * E < count; }
-    __device__ __forceinline__ uint4 pack(int k) const
+    __device__ __forceinline__ static uint32_t row(uint32_t k) { return (threadIdx.x / 32u * PACKS + k) * 32u; }
+    __device__ __forceinline__ bool has_row(uint32_t k) const { return row(k) * E < count; }
+    __device__ __forceinline__ uint4 pack(uint32_t k) const
     {
         return ((const uint4 *)staged())[row(k) + (threadIdx.x & 31u)];
     }
     /* The element of the tile that this lane's pack begins with. */
-    __device__ __forceinline__ uint32_t at(int k) const { return (row(k) + (threadIdx.x & 31u)) * E; }
+    __device__ __forceinline__ uint32_t at(uint32_t k) const { return (row(k) + (threadIdx.x & 31u)) * E; }
 
     /* Bit e: element e of the pack is kept. */
-    __device__ __forceinline__ uint32_t judge(int k, uint4 v) const
+    __device__ __forceinline__ uint32_t judge(uint32_t k, uint4 v) const
     {
         const uint32_t valid = at(k) < count ? min(count - at(k), E) : 0;
         const bool begins = first + at(k) == 0; /* the job: nothing is in front */
         Word before = R::neighbours && !begins ? staged()[(int)at(k) - 1] : 0;
-        uint32_t flags = R::neighbours && begins ? 1u : 0;
+        uint32_t is_kept = R::neighbours && begins ? 1u : 0;
 #pragma unroll
         for (uint32_t e = 0; e < E; e++) {
             const Word one = select_element<Word>(v, (int)e);
-            flags |= rule.keep(before, one) ? 1u << e : 0;
+            is_kept |= rule.keep(before, one) ? 1u << e : 0;
             before = one;
         }
-        return flags & ((1u << valid) - 1u);
+        return (is_kept ^ rule.flip) & ((1u << valid) - 1u);
     }
 
-    /* How many are kept, and for starts one more than the last kept one's position in the tile, or 0, by warps into
-     * shared memory. A barrier must follow. */
-    template <bool starts> __device__ __forceinline__ void counts() const
+    /* Judges. How many are kept, and for starts one more than the last kept one's position in the tile, or 0, by warps
+     * into shared memory. A barrier must follow. */
+    template <bool starts> __device__ __forceinline__ void counts()
     {
         struct select_warps *warps = gm_run_scratch<struct select_warps>(0);
-        uint32_t kept = 0, last = 0;
-#pragma unroll 1
-        for (int k = 0; k < PACKS && has_row(k); k++) {
-            const uint32_t flags = judge(k, pack(k));
-            kept += __popc(flags);
-            last = starts && flags != 0 ? at(k) + 32u - __clz((int)flags) : last;
+        uint32_t all = 0, last = 0;
+        kept.clear();
+        in_front.clear();
+#pragma unroll select_at_once
+        for (uint32_t k = 0; k < PACKS; k++) {
+            const uint32_t is_kept = has_row(k) ? judge(k, pack(k)) : 0;
+            kept.set(k, is_kept);
+            in_front.set(k, (uint32_t)__popc(is_kept));
+            last = starts && is_kept != 0 ? at(k) + 32u - __clz((int)is_kept) : last;
         }
+        select_scan(&in_front, &in_row);
 #pragma unroll
-        for (int mask = 16; mask > 0; mask /= 2) {
-            kept += __shfl_xor_sync(0xffffffffu, kept, mask);
-            last = starts ? max(last, __shfl_xor_sync(0xffffffffu, last, mask)) : 0;
-        }
+        for (uint32_t k = 0; k < PACKS; k++)
+            all += in_row.get(k);
+#pragma unroll
+        for (int mask = 16; starts && mask > 0; mask /= 2)
+            last = max(last, __shfl_xor_sync(0xffffffffu, last, mask));
         if ((threadIdx.x & 31u) == 0)
-            warps->kept[threadIdx.x / 32u] = kept, warps->start[threadIdx.x / 32u] = last;
+            warps->kept[threadIdx.x / 32u] = all, warps->start[threadIdx.x / 32u] = last;
     }
 
     /* The tile's last kept element, one more than its position in the job; 0: none. Behind counts. */
@@ -252,15 +304,10 @@ template <class R, int PACKS> struct selector {
     /* How many are kept in the tile before the warp's, and in all. Behind counts. */
     __device__ __forceinline__ uint32_t before(uint32_t *all) const
     {
-        const struct select_warps *warps = gm_run_scratch<struct select_warps>(0);
-        uint32_t sum = 0, own = 0;
-#pragma unroll
-        for (uint32_t w = 0; w < GM_BLOCK_WARPS; w++) {
-            own = w == threadIdx.x / 32u ? sum : own;
-            sum += warps->kept[w];
-        }
-        *all = sum;
-        return own;
+        const uint32_t lane = threadIdx.x & 31u;
+        uint32_t kept_before = lane < GM_BLOCK_WARPS ? gm_run_scratch<struct select_warps>(0)->kept[lane] : 0;
+        select_scan(&kept_before, all);
+        return __shfl_sync(0xffffffffu, kept_before, (int)(threadIdx.x / 32u));
     }
 };
 
@@ -321,15 +368,17 @@ __device__ __forceinline__ void select_put(const selector<R, PACKS> &s, struct g
     Word *out = gm_run_buffer<Word>(s.run, 1);
     const select_stage<Word> yes(out, kept, s.count, offset);
     const select_stage<Word> no(out, others, both ? s.count - yes.room : 0, yes.behind(offset));
-#pragma unroll 1
-    for (int k = 0; k < PACKS && s.has_row(k); k++) {
+#pragma unroll select_at_once
+    for (uint32_t k = 0; k < PACKS; k++) {
+        if (!s.has_row(k))
+            continue;
         const uint4 v = s.pack(k);
-        const uint32_t flags = s.judge(k, v), from = s.at(k);
-        uint32_t in_row, at = before + select_rank<E>(flags, &in_row);
-        before += in_row;
+        const uint32_t is_kept = s.kept.get(k), from = s.at(k);
+        uint32_t at = before + s.in_front.get(k);
+        before += s.in_row.get(k);
 #pragma unroll
         for (uint32_t e = 0; e < E; e++) {
-            const bool is = flags >> e & 1u;
+            const bool is = is_kept >> e & 1u;
             if (is)
                 yes.put(at, select_element<Word>(v, (int)e));
             else if (both && from + e < s.count)
@@ -382,10 +431,10 @@ template <bool starts> struct select_joins {
     }
 };
 
-/* What is kept before a tile, to the whole block; own: in it. False: leave. A barrier behind. The last tile leaves the
- * answer. */
+/* What is kept before a tile, to the whole block; own: in it. False: leave. Meanwhile the number of the tile behind the
+ * next one comes. A barrier behind. The last tile leaves the answer. */
 template <bool starts>
-__device__ __forceinline__ bool select_before(struct gm_run *run, uint64_t tile, const select_state &own,
+__device__ __forceinline__ bool select_before(struct gm_run *run, uint64_t tile, uint64_t next, const select_state &own,
                                               select_state *before)
 {
     struct select_told *told = gm_run_scratch<struct select_told>(SELECT_TOLD);
@@ -399,47 +448,57 @@ __device__ __forceinline__ bool select_before(struct gm_run *run, uint64_t tile,
             if (tile + 1u == run->job->tiles)
                 gm_store_relaxed_u64(look_answer(run->job), found.kept + own.kept);
         }
+    } else if (threadIdx.x == 32u) {
+        told->later = next < run->job->tiles ? look_ask(run) : UINT64_MAX;
     }
     __syncthreads();
     *before = {told->kept, told->start};
     return told->aborted == 0;
 }
 
-/* The last phase, and the only one of a job of one tile. M, the mover, gives starts (it wants them), and move(s, tile,
- * what is kept before it, of that in the tile before the warp's elements, and in the whole tile). */
+/* The last phase, and the only one of most jobs; one tile has nothing to look back at, and a share takes one where the
+ * job has a share for each. M, the mover, gives starts (it wants them), and move(s, tile, what is kept before it, of
+ * that in the tile before the warp's elements, and in the whole tile). */
 template <class R, int PACKS, class M> __device__ __noinline__ void select_write(struct gm_run *run, R rule)
 {
     struct select_told *told = gm_run_scratch<struct select_told>(SELECT_TOLD);
-    const bool alone = run->job->phases == 1u;
+    const uint64_t tiles = run->job->tiles;
+    const bool alone = tiles <= 1u;
     selector<R, PACKS> s(run, rule);
     if (threadIdx.x == 0)
         told->tile = run->aborted != 0 ? UINT64_MAX : alone ? 0 : look_ask(run);
     __syncthreads();
-    uint64_t tile = told->tile, next = UINT64_MAX;
-    if (tile < run->job->tiles)
+    uint64_t tile = told->tile, next = UINT64_MAX, later = UINT64_MAX;
+    if (tile < tiles) {
         s.ask(tile);
-    for (; tile < run->job->tiles; tile = next) {
+        if (tiles > run->job->shares) {
+            if (threadIdx.x == 0)
+                told->second = look_ask(run);
+            __syncthreads();
+            next = told->second;
+        }
+    }
+    for (; tile < tiles; tile = next, next = later) {
         select_state before = {0, 0};
         uint32_t all;
-        if (!alone && threadIdx.x == 0)
-            next = look_ask(run);
         s.keep(tile);
+        if (next < tiles)
+            s.ask(next);
         s.template counts<M::starts>();
-        if (threadIdx.x == 0)
-            told->tile = next;
         __syncthreads();
-        next = told->tile;
         const uint32_t in_tile = s.before(&all);
         const select_state own = {all, M::starts ? s.start() : 0};
-        if (!alone && threadIdx.x == 0)
-            look_say_own<select_joins<M::starts>>(run, tile, own);
-        if (next < run->job->tiles)
-            s.ask(next);
-        if (!alone && !select_before<M::starts>(run, tile, own, &before))
-            break;
-        if (alone && threadIdx.x == 0)
-            run->result = all;
-        M::move(s, tile, before, in_tile, all); /* what it reads behind its last barrier is written behind keep's */
+        if (alone) {
+            if (threadIdx.x == 0)
+                run->result = all;
+        } else {
+            if (threadIdx.x == 0)
+                look_say_own<select_joins<M::starts>>(run, tile, own);
+            if (!select_before<M::starts>(run, tile, next, own, &before))
+                break;
+            later = told->later;
+        }
+        M::move(s, tile, before, in_tile, all); /* what it reads behind its last barrier is written behind counts' */
     }
 }
 
@@ -455,7 +514,7 @@ template <class R, int PACKS, class M> __device__ __forceinline__ void select_sh
 __device__ __forceinline__ void select_finish(struct gm_run *run)
 {
     const struct gm_job *job = run->job;
-    if (job->phases > 1u && job->phase + 1u == job->phases && threadIdx.x == 0)
+    if (job->tiles > 1u && job->phase + 1u == job->phases && threadIdx.x == 0)
         run->result = gm_load_relaxed_u64(look_answer(job));
 }
 

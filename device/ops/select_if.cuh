@@ -14,7 +14,7 @@ static_assert(select_if_packs * 16 * GM_CUDA_THREADS == GM_TILE_BYTES_select_if,
 template <typename W> __device__ __forceinline__ void select_if_share(struct gm_run *run)
 {
     const struct gm_job *job = run->job;
-    const select_matches<W> rule = {gm_predicate_make(job->dtype, job->bins, job->value[0], job->value[1])};
+    const select_matches<W> rule(gm_predicate_make(job->dtype, job->bins, job->value[0], job->value[1]));
     select_share<select_matches<W>, select_if_packs, select_kept>(run, rule);
 }
 

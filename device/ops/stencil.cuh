@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Stencils on blocks: a tile of the input lies in shared memory with one element more on either side, read again from
- * the input; the next tile's elements are on their way into registers while this one is worked on. Bounded by the job's
- * tiles; an element outside the input counts as 0 and is not read.
+ * Stencils on blocks: every element is read straight into a register of the thread that writes its place, 16 bytes at a
+ * time where the buffers are aligned for it; the neighbours beside them are in the next lanes of the warp, and the two
+ * at its ends are read again. Everything that a thread needs of a tile is asked for before any of it is waited for, and
+ * nothing waits for other warps. Bounded by the job's tiles; an element outside the input counts as 0 and is not read.
  */
 #ifndef GM_OPS_STENCIL_CUH
 #define GM_OPS_STENCIL_CUH
@@ -10,118 +11,188 @@
 #include "cuda/prim/pack.cuh"
 #include "ops/map.cuh"
 
-#define STENCIL_TILE_BYTES GM_TILE_BYTES_stencil3
-static_assert(GM_TILE_BYTES_stencil3_weighted == STENCIL_TILE_BYTES && GM_TILE_BYTES_stencil5 == STENCIL_TILE_BYTES,
-              "one way for all");
+/* Pieces that a thread has in registers. Before sm_90 a shuffle is a call, across which few of them are kept, so there
+ * every thread reads the neighbours of its pieces itself. */
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
+#define STENCIL_SHUFFLES 0
+#define STENCIL_PIECES 4u
+#else
+#define STENCIL_SHUFFLES 1
+#define STENCIL_PIECES 8u
+#endif
 
 namespace
 {
 
-/* The tile begins one pack into the scratch, so that packs of it are aligned there. */
-template <typename Word> struct stencil_tile {
-    static constexpr uint32_t packs = STENCIL_TILE_BYTES / 16u / GM_CUDA_THREADS;
-    static constexpr uint32_t E = gm_pack<Word>::elements;
-    static_assert(packs * GM_CUDA_THREADS * 16u == STENCIL_TILE_BYTES, "whole packs for every thread");
-    static_assert(STENCIL_TILE_BYTES + 32u <= GM_BLOCK_SCRATCH, "fits");
+/* Sums and products of number types; integers wrap. A product is rounded once, a product with a sum once. */
+__device__ __forceinline__ uint32_t stencil_sum(uint32_t a, uint32_t b)
+{
+    return a + b;
+}
+__device__ __forceinline__ uint64_t stencil_sum(uint64_t a, uint64_t b)
+{
+    return a + b;
+}
+__device__ __forceinline__ float stencil_sum(float a, float b)
+{
+    return __fadd_rn(a, b);
+}
+__device__ __forceinline__ double stencil_sum(double a, double b)
+{
+    return __dadd_rn(a, b);
+}
+__device__ __forceinline__ uint32_t stencil_product(uint32_t w, uint32_t x)
+{
+    return w * x;
+}
+__device__ __forceinline__ uint64_t stencil_product(uint64_t w, uint64_t x)
+{
+    return w * x;
+}
+__device__ __forceinline__ float stencil_product(float w, float x)
+{
+    return __fmul_rn(w, x);
+}
+__device__ __forceinline__ double stencil_product(double w, double x)
+{
+    return __dmul_rn(w, x);
+}
+__device__ __forceinline__ uint32_t stencil_fused(uint32_t w, uint32_t x, uint32_t sum)
+{
+    return w * x + sum;
+}
+__device__ __forceinline__ uint64_t stencil_fused(uint64_t w, uint64_t x, uint64_t sum)
+{
+    return w * x + sum;
+}
+__device__ __forceinline__ float stencil_fused(float w, float x, float sum)
+{
+    return __fmaf_rn(w, x, sum);
+}
+__device__ __forceinline__ double stencil_fused(double w, double x, double sum)
+{
+    return __fma_rn(w, x, sum);
+}
 
-    gm_pack<Word> pack[packs];
-    Word beside; /* thread 0: the element before the tile; the last thread: the one behind it */
-    uint64_t first;
-    uint32_t count;
+/* E elements in a row. */
+template <typename Word, uint32_t E> struct stencil_piece {
+    typedef map_unit<Word, E> Unit;
 
-    __device__ __forceinline__ static Word *shared() { return gm_run_scratch<Word>(16u); }
-
-    /* Everything is asked for before any of it is needed. Each thread for itself. */
-    __device__ __forceinline__ void load(const struct gm_run *run, uint64_t tile)
+    __device__ __forceinline__ static Unit nothing()
     {
-        uint64_t elements;
-        first = gm_run_tile(run, tile, &elements);
-        count = (uint32_t)elements;
-        const Word *in = gm_run_buffer<const Word>(run, 0) + first;
+        Unit u;
 #pragma unroll
-        for (uint32_t k = 0; k < packs; k++)
-            pack[k] = gm_pack_load<Word>(in, k * GM_CUDA_THREADS + threadIdx.x, count, 0);
-        beside = 0;
-        if (threadIdx.x == 0 && first != 0)
-            beside = gm_global_load(in - 1);
-        if (threadIdx.x == GM_CUDA_THREADS - 1u && first + count < run->job->n)
-            beside = gm_global_load(in + count);
+        for (uint32_t e = 0; e < E; e++)
+            u.w[e] = 0;
+        return u;
+    }
+    __device__ __forceinline__ static Unit load(const Word *p)
+    {
+        Unit u;
+        u.v = __ldcg((const typename Unit::Bits *)p);
+        return u;
     }
 
-    /* Into shared memory: between two barriers, so that nobody looks yet, or any more. */
-    __device__ __forceinline__ void put() const
+#if STENCIL_SHUFFLES
+    typedef Word Side;
+
+    /* What a warp's first lane needs of the elements before its own, and the last one of those behind, where there is
+     * such an element. */
+    __device__ __forceinline__ static Side side(const Word *p, bool any_before, bool any_behind)
     {
-        Word *to = shared();
-#pragma unroll
-        for (uint32_t k = 0; k < packs; k++) {
-            const uint32_t at = (k * GM_CUDA_THREADS + threadIdx.x) * E;
-#pragma unroll
-            for (uint32_t e = 0; e < E; e++)
-                if (at + e < count)
-                    to[at + e] = pack[k].w[e];
-        }
-        if (threadIdx.x == 0)
-            to[-1] = beside;
-        if (threadIdx.x == GM_CUDA_THREADS - 1u)
-            to[count] = beside;
+        const uint32_t lane = threadIdx.x & 31u;
+        if (lane == 0 && any_before)
+            return gm_global_load(p - 1);
+        return lane == 31u && any_behind ? gm_global_load(p + E) : 0;
     }
+
+    /* The element before the piece and the one behind it. Whole warp. */
+    __device__ __forceinline__ static void beside(const Unit &x, Side side, Word *before, Word *behind)
+    {
+        const uint32_t lane = threadIdx.x & 31u;
+        const Word up = __shfl_up_sync(0xffffffffu, x.w[E - 1u], 1), down = __shfl_down_sync(0xffffffffu, x.w[0], 1);
+        *before = lane == 0 ? side : up;
+        *behind = lane == 31u ? side : down;
+    }
+#else
+    struct Side {
+        Word before, behind;
+    };
+    __device__ __forceinline__ static Side side(const Word *p, bool any_before, bool any_behind)
+    {
+        return {any_before ? gm_global_load(p - 1) : 0, any_behind ? gm_global_load(p + E) : 0};
+    }
+    __device__ __forceinline__ static void beside(const Unit &, Side side, Word *before, Word *behind)
+    {
+        *before = side.before;
+        *behind = side.behind;
+    }
+#endif
 };
 
-/* Goes through the share's tiles; S: Word, and tile(run, first, count), which writes a tile's outputs from what lies in
- * shared memory. */
-template <class S> __device__ __forceinline__ void stencil_tiles(struct gm_run *run, const S &s)
+/* Three neighbours, of pieces number 0 up to count that begin at element first. F: an N of three N. Whole block. */
+template <typename N, uint32_t E, class F>
+__device__ __forceinline__ void stencil_row(const struct gm_run *run, const F &f, uint64_t first, uint32_t count)
 {
-    struct gm_tiles tiles = {0, 0, 0};
-    stencil_tile<typename S::Word> t;
-    uint64_t tile;
-    bool more = gm_run_next_tile(run, &tiles, &tile);
-    if (more)
-        t.load(run, tile);
-    while (more) {
-        const uint64_t first = t.first;
-        const uint32_t count = t.count;
-        t.put();
-        more = gm_run_next_tile(run, &tiles, &tile); /* a barrier or none */
-        __syncthreads();
-        if (more)
-            t.load(run, tile);
-        s.tile(run, first, count);
-        __syncthreads(); /* everyone has read it */
+    typedef map_number<N> Number;
+    typedef typename Number::Word Word;
+    typedef stencil_piece<Word, E> Piece;
+    typedef typename Piece::Unit Unit;
+    constexpr uint32_t flight = STENCIL_PIECES;
+    const uint64_t left = run->job->n - first;
+    const uint32_t room =
+        left < UINT32_MAX ? (uint32_t)left : UINT32_MAX; /* more than a tile and an element are alike */
+    const Word *in = gm_run_buffer<const Word>(run, 0) + first;
+    Word *out = gm_run_buffer<Word>(run, 1) + first;
+#pragma unroll 1
+    for (uint32_t base = 0; base < count; base += flight * GM_CUDA_THREADS) {
+        Unit x[flight];
+        typename Piece::Side side[flight];
+#pragma unroll
+        for (uint32_t k = 0; k < flight; k++) {
+            const uint32_t i = base + k * GM_CUDA_THREADS + threadIdx.x;
+            x[k] = Piece::nothing();
+            side[k] = {};
+            if (i < count) {
+                x[k] = Piece::load(in + i * E);
+                side[k] = Piece::side(in + i * E, first != 0 || i != 0, (i + 1u) * E < room);
+            } else if (i == count && i * E < room) { /* for the last piece, where that is not the last lane's */
+                x[k].w[0] = gm_global_load(in + i * E);
+            }
+        }
+#pragma unroll
+        for (uint32_t k = 0; k < flight; k++) {
+            const uint32_t i = base + k * GM_CUDA_THREADS + threadIdx.x;
+            Word before, behind;
+            Unit r;
+            Piece::beside(x[k], side[k], &before, &behind);
+#pragma unroll
+            for (uint32_t e = 0; e < E; e++)
+                r.w[e] = Number::bits(f(Number::of(e != 0 ? x[k].w[e - 1u] : before), Number::of(x[k].w[e]),
+                                        Number::of(e + 1u != E ? x[k].w[e + 1u] : behind)));
+            if (i < count)
+                __stcg((typename Unit::Bits *)out + i, r.v);
+        }
     }
 }
 
-/* Sums and products of number types; integers wrap. A product is rounded once, a product with a sum once. */
-__device__ __forceinline__ uint32_t stencil_sum(uint32_t a, uint32_t b) { return a + b; }
-__device__ __forceinline__ uint64_t stencil_sum(uint64_t a, uint64_t b) { return a + b; }
-__device__ __forceinline__ float stencil_sum(float a, float b) { return __fadd_rn(a, b); }
-__device__ __forceinline__ double stencil_sum(double a, double b) { return __dadd_rn(a, b); }
-__device__ __forceinline__ uint32_t stencil_product(uint32_t w, uint32_t x) { return w * x; }
-__device__ __forceinline__ uint64_t stencil_product(uint64_t w, uint64_t x) { return w * x; }
-__device__ __forceinline__ float stencil_product(float w, float x) { return __fmul_rn(w, x); }
-__device__ __forceinline__ double stencil_product(double w, double x) { return __dmul_rn(w, x); }
-__device__ __forceinline__ uint32_t stencil_fused(uint32_t w, uint32_t x, uint32_t sum) { return w * x + sum; }
-__device__ __forceinline__ uint64_t stencil_fused(uint64_t w, uint64_t x, uint64_t sum) { return w * x + sum; }
-__device__ __forceinline__ float stencil_fused(float w, float x, float sum) { return __fmaf_rn(w, x, sum); }
-__device__ __forceinline__ double stencil_fused(double w, double x, double sum) { return __fma_rn(w, x, sum); }
-
-/* Three neighbours. F: an N of three N. */
-template <typename N, class F> struct stencil_row {
-    typedef map_number<N> Number;
-    typedef typename Number::Word Word;
-    F f;
-    __device__ __forceinline__ void tile(const struct gm_run *run, uint64_t first, uint32_t count) const
-    {
-        const Word *x = stencil_tile<Word>::shared();
-        Word *out = gm_run_buffer<Word>(run, 1) + first;
-#pragma unroll 4
-        for (uint32_t at = threadIdx.x; at < count; at += GM_CUDA_THREADS)
-            out[at] = Number::bits(f(Number::of(x[(int32_t)at - 1]), Number::of(x[at]), Number::of(x[at + 1u])));
-    }
-};
-
 template <typename N, class F> __device__ __noinline__ void stencil_row_share(struct gm_run *run, F f)
 {
-    stencil_tiles(run, stencil_row<N, F>{f});
+    typedef typename map_number<N>::Word Word;
+    constexpr uint32_t E = 16u / sizeof(Word);
+    struct gm_tiles tiles = {0, 0, 0};
+    uint64_t tile, count64;
+    while (gm_run_next_tile(run, &tiles, &tile)) {
+        const uint64_t first = gm_run_tile(run, tile, &count64);
+        const uint32_t count = (uint32_t)count64;
+        const uintptr_t in = run->job->address[0], out = run->job->address[1];
+        const uint32_t before = (0u - (uint32_t)(out + first * sizeof(Word)) & 15u) / (uint32_t)sizeof(Word);
+        const uint32_t head = ((in ^ out) & 15u) != 0 || before > count ? count : before;
+        const uint32_t units = (count - head) / E, body = head + units * E;
+        stencil_row<N, E>(run, f, first + head, units);
+        stencil_row<N, 1u>(run, f, first, head);
+        stencil_row<N, 1u>(run, f, first + body, count - body);
+    }
 }
 
 } // namespace

@@ -99,7 +99,7 @@ static void make_job(struct bed *bed, const struct shape *s)
     job->value[0] = bits_of(0), job->value[1] = bits_of(range_of(s));
     bed->entry.count2 = s->second;
     bed->entry.more[0] = job->value[0], bed->entry.more[1] = job->value[1];
-    struct gm_plan plan = gm_plan_job(job, &row, s->workers, s->workers, 0);
+    struct gm_plan plan = gm_plan_job(job, &row, s->workers, s->workers, 0, false);
     if (s->sorted)
         plan.workspace = gm_plan_hist_many(job, s->workers, true);
     assert_true(gm_hist_many(job) && gm_hist_sorted(job) == s->sorted);

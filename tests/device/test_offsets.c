@@ -36,7 +36,7 @@ static void a_cancelled_job_stops_looking_at_its_offsets(void **state)
     (void)state;
     assert_true(offsets != MAP_FAILED);
     job.address[0] = (uintptr_t)in, job.address[1] = (uintptr_t)offsets, job.address[2] = (uintptr_t)out;
-    const struct gm_plan plan = gm_plan_job(&job, &row, SHARES, SHARES, sizeof workspace);
+    const struct gm_plan plan = gm_plan_job(&job, &row, SHARES, SHARES, sizeof workspace, false);
     assert_true(plan.workspace <= sizeof workspace && job.shares == SHARES && job.phases == 2);
     for (uint32_t share = 0; share < SHARES; share++) /* all of it can be read, and is good */
         one_share(&job, &entry, share);

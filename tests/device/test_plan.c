@@ -25,8 +25,8 @@ struct planned {
 typedef void visit(const struct planned *p);
 
 /* bins: or segments, of an op that has them. */
-static struct planned plan_one(uint32_t op, uint32_t dtype, uint64_t n, uint64_t bins, uint32_t workers,
-                               uint32_t host_shares, bool host, uint64_t pool)
+static struct planned plan_any(uint32_t op, uint32_t dtype, uint64_t n, uint64_t bins, uint32_t workers,
+                               uint32_t host_shares, bool host, uint64_t pool, bool looks_back)
 {
     struct planned p;
     memset(&p, 0, sizeof p);
@@ -44,8 +44,14 @@ static struct planned plan_one(uint32_t op, uint32_t dtype, uint64_t n, uint64_t
     else
         p.job.bins = (uint32_t)bins;
     p.job.marks = host ? GM_MARK_HOST : 0;
-    p.plan = gm_plan_job(&p.job, &p.row, workers, host_shares, pool);
+    p.plan = gm_plan_job(&p.job, &p.row, workers, host_shares, pool, looks_back);
     return p;
+}
+
+static struct planned plan_one(uint32_t op, uint32_t dtype, uint64_t n, uint64_t bins, uint32_t workers,
+                               uint32_t host_shares, bool host, uint64_t pool)
+{
+    return plan_any(op, dtype, n, bins, workers, host_shares, host, pool, false);
 }
 
 static void each_size(uint32_t op, uint32_t dtype, uint32_t workers, uint32_t host_shares, visit *see)
@@ -281,6 +287,29 @@ static void offsets_of_segmented_scans_are_work_too(void **state)
         }
 }
 
+/* Where tiles look back at each other, and nothing else needs a phase, the cut is the same but for that phase. */
+static void scans_that_look_back_need_no_phase_to_clear(void **state)
+{
+    const uint64_t most = GM_CLEAR_MOST / GM_PARTIAL_BYTES - 1u; /* tiles */
+    const uint64_t tiles[] = {0, 1, 2, 3, 7, 131, 255, most - 1u, most, most + 1u, 100000};
+    const uint64_t segments[] = {0, GM_OFFSETS_SHARE - 1u, GM_OFFSETS_SHARE, 2u * GM_OFFSETS_SHARE, GM_ELEMENTS_MAX};
+    (void)state;
+    for (uint32_t op = GM_OP_scan_sum; op <= GM_OP_partition; op++)
+        for (uint32_t k = 0; k < 11u * 5u; k++) {
+            const uint64_t n = tiles[k / 5u] * (gm_op_row(op).tile_bytes / 4u);
+            const struct planned p = plan_any(op, GM_DTYPE_f32, n, segments[k % 5u], 7, 8, false, POOL, true);
+            const struct planned q = plan_any(op, GM_DTYPE_f32, n, segments[k % 5u], 7, 8, false, POOL, false);
+            const uint64_t parts = p.row.shape == GM_SHAPE_SEGSCAN ? segments[k % 5u] / GM_OFFSETS_SHARE + 1u : 0;
+            const bool one = op != GM_OP_partition && p.job.tiles > 1u && p.job.tiles <= most &&
+                             parts <= (p.job.tiles < 7u ? p.job.tiles : 7u);
+            assert_int_equal(p.job.marks & GM_MARK_CLEARED, one ? GM_MARK_CLEARED : 0);
+            assert_int_equal(q.job.marks & GM_MARK_CLEARED, 0);
+            assert_int_equal(p.job.phases, one ? 1 : q.job.phases);
+            assert_int_equal(p.job.shares, q.job.shares);
+            assert_int_equal(p.plan.workspace, q.plan.workspace);
+        }
+}
+
 static void a_plan_depends_on_nothing_else(void **state)
 {
     (void)state;
@@ -293,15 +322,15 @@ static void a_plan_depends_on_nothing_else(void **state)
     a.n = b.n = 12345678;
     a.bins = b.bins = 0;
     a.marks = b.marks = 0;
-    gm_plan_job(&a, &row, 9, 8, POOL);
-    gm_plan_job(&b, &row, 9, 8, POOL);
+    gm_plan_job(&a, &row, 9, 8, POOL, false);
+    gm_plan_job(&b, &row, 9, 8, POOL, false);
     assert_int_equal(a.phase, b.phase);
     assert_int_equal(a.phases, b.phases);
     assert_int_equal(a.shares, b.shares);
     assert_int_equal(a.tiles, b.tiles);
     assert_int_equal(a.tile_elements, b.tile_elements);
     /* And the tiles of a reduction, which fix the order of combination, do not depend on the number of workers. */
-    gm_plan_job(&b, &row, 264, 8, POOL);
+    gm_plan_job(&b, &row, 264, 8, POOL, false);
     assert_int_equal(a.tiles, b.tiles);
     assert_int_equal(a.tile_elements, b.tile_elements);
 }
@@ -315,6 +344,7 @@ int main(void)
         cmocka_unit_test(small_jobs_stay_with_one_worker),
         cmocka_unit_test(a_small_pool_sorts_no_histogram),
         cmocka_unit_test(offsets_of_segmented_scans_are_work_too),
+        cmocka_unit_test(scans_that_look_back_need_no_phase_to_clear),
         cmocka_unit_test(a_plan_depends_on_nothing_else),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

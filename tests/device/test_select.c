@@ -143,7 +143,7 @@ static void make_job(uint32_t op, uint32_t dtype, uint64_t n, uint32_t workers)
     bed.job.address[0] = (uintptr_t)bed.in;
     bed.job.address[1] = (uintptr_t)(bed.out[0] + MARGIN);
     bed.job.address[2] = (uintptr_t)(bed.out[1] + MARGIN);
-    const struct gm_plan plan = gm_plan_job(&bed.job, &row, workers, workers, sizeof bed.workspace);
+    const struct gm_plan plan = gm_plan_job(&bed.job, &row, workers, workers, sizeof bed.workspace, false);
     assert_true(plan.workspace <= sizeof bed.workspace);
     bed.expected = (struct gm_oracle_job){.dtype = dtype,
                                           .n = n,

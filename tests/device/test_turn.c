@@ -157,6 +157,39 @@ static void phases_go_through_the_inbox_one_after_another(void **state)
     rig_close(&rig);
 }
 
+/* Of a lone job and of several at a time: a granule for each tile, one more, and not a byte of anything else. */
+static void what_tiles_say_is_cleared_before_their_tickets(void **state)
+{
+    const uint64_t tile = gm_op_row(GM_OP_scan_sum).tile_bytes / 4u;
+    (void)state;
+    for (uint32_t jobs = 1; jobs <= 3; jobs++) {
+        struct rig rig;
+        struct rig_worker w[WORKERS] = {{0}};
+        struct gm_drawn slot;
+        uint32_t words[GM_DESC_WORDS];
+        rig_open_small(&rig);
+        rig.d->core.looks_back = 1;
+        memset(rig.core->scratch, 0xa5, (size_t)rig.core->entries_count * GM_ENTRY_SCRATCH);
+        for (uint32_t i = 0; i < jobs; i++) {
+            rig_words(words, GM_OP_scan_sum, GM_DTYPE_u32, 0, (1u + i) * tile + 1u);
+            rig_buffer(words, 0, ARENA, 0);
+            rig_buffer(words, 1, ARENA, BYTES / 2);
+            rig_submit(&rig, 1, words);
+        }
+        while (!rig_take(&rig, &w[0], &slot))
+            rig_turn(&rig);
+        const struct gm_job *job = &gm_entry_at(rig.core, gm_ticket_entry(slot.word))->job;
+        const uint8_t *bytes = (const uint8_t *)(uintptr_t)job->workspace;
+        assert_true(job->phases == 1 && job->tiles == 2 && job->workspace_bytes == 3u * GM_PARTIAL_BYTES);
+        for (uint32_t i = 0; i < GM_ENTRY_SCRATCH; i++)
+            assert_int_equal(bytes[i], i < job->workspace_bytes ? 0 : 0xa5);
+        rig_run(&rig, &slot);
+        rig_settle(&rig, w, WORKERS);
+        rig_assert_settled(&rig);
+        rig_close(&rig);
+    }
+}
+
 static void a_shared_phase_ends_with_its_last_share_in_any_order(void **state)
 {
     (void)state;
@@ -538,6 +571,7 @@ int main(void)
         cmocka_unit_test(a_started_job_is_marked_wherever_its_memory_is),
         cmocka_unit_test(a_lone_job_starts_only_when_nothing_is_to_be_thought_of),
         cmocka_unit_test(phases_go_through_the_inbox_one_after_another),
+        cmocka_unit_test(what_tiles_say_is_cleared_before_their_tickets),
         cmocka_unit_test(a_shared_phase_ends_with_its_last_share_in_any_order),
         cmocka_unit_test(a_job_cancelled_before_it_was_polled_never_starts),
         cmocka_unit_test(a_job_cancelled_in_flight_ends_with_its_phase),

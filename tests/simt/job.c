@@ -29,6 +29,7 @@ static void open_core(const struct gm_simt_setting *setting)
     core.workers = setting->workers;
     core.host_shares = GM_HOST_SHARES;
     core.workspace_bytes = UINT64_C(1) << 32;
+    core.looks_back = setting->looks_back;
     if (!opened) {
         for (uint32_t op = 0; op < GM_OP_COUNT; op++)
             disp.op_row[op] = gm_op_row(op);
@@ -74,6 +75,7 @@ static bool start(const struct gm_case *c, struct gm_job *job, const struct gm_s
         entry.job = *job;
     else
         gm_start_entry(&disp, &entry, &disp.lane[LANE], job, 1, 0);
+    gm_start_clear(job, !in_slot);
     return in_slot;
 }
 

@@ -19,6 +19,7 @@ struct gm_simt_setting {
     uint64_t seed;
     void (*disturb)(void); /* as gm_simt_launch */
     bool sorted; /* a histogram of many bins is sorted, whatever its size */
+    bool looks_back; /* the dispatcher clears what tiles of scans say to each other; else a phase of their own does */
 };
 
 /* buffer: as the job has them, inputs first. False, and why, when a block hangs or does what is undefined; what the job

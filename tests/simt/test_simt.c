@@ -224,12 +224,13 @@ static void run_case(struct fixture *f, struct gm_case *c)
                                           .order = (uint32_t)(r / 4u + i) % gm_simt_orders(),
                                           .shares = (enum gm_simt_shares)(q >> 8) % 3u,
                                           .sorted = q >> 16 & 1u,
+                                          .looks_back = (q >> 17 & 3u) != 0,
                                           .seed = q};
         gm_case_describe(c, f->what, sizeof f->what);
         const size_t at = strlen(f->what);
         snprintf(f->what + at, sizeof f->what - at,
-                 " | workers=%u blocks=%u bulk=%u host=%u order=%u shares=%d sorted=%d", s.workers, s.blocks, s.bulk,
-                 s.host, s.order, (int)s.shares, s.sorted);
+                 " | workers=%u blocks=%u bulk=%u host=%u order=%u shares=%d sorted=%d looks_back=%d", s.workers,
+                 s.blocks, s.bulk, s.host, s.order, (int)s.shares, s.sorted, s.looks_back);
         run_once(f, c, &s, i == 0, &result);
     }
     dismantle(f, c);
@@ -389,15 +390,17 @@ static void histograms_of_many_bins_are_right(void **state)
 }
 
 /* More tiles than two windows of look_back.cuh, blocks that are at work on several of them, and floats of which no sum
- * is exact: the same bits under two settings. */
+ * is exact: the same bits under two settings. Of segmented reductions: so many that a thread looks up where each
+ * begins, and then so few that a warp does. */
 static void tiles_of_several_windows_are_right(void **state)
 {
     static const struct {
-        uint32_t op, dtype, flags;
-    } jobs[] = {{GM_OP_scan_sum, GM_DTYPE_f64, 0},
-                {GM_OP_segmented_scan_sum, GM_DTYPE_f64, GM_FLAG_EXCLUSIVE},
-                {GM_OP_unique, GM_DTYPE_u64, 0},
-                {GM_OP_run_length, GM_DTYPE_u64, 0}};
+        uint32_t op, dtype, flags, workers;
+    } jobs[] = {{GM_OP_scan_sum, GM_DTYPE_f64, 0, 7},
+                {GM_OP_segmented_scan_sum, GM_DTYPE_f64, GM_FLAG_EXCLUSIVE, 7},
+                {GM_OP_segmented_sum, GM_DTYPE_f64, 0, 1},
+                {GM_OP_unique, GM_DTYPE_u64, 0, 7},
+                {GM_OP_run_length, GM_DTYPE_u64, 0, 7}};
     struct fixture *f = *state;
     for (uint32_t i = 0; i < sizeof jobs / sizeof *jobs; i++) {
         struct gm_case c = {.op = jobs[i].op,
@@ -407,7 +410,7 @@ static void tiles_of_several_windows_are_right(void **state)
                             .pattern = GM_PATTERN_RANDOM,
                             .align_in = i % 2u,
                             .seed = f->seed + i};
-        struct gm_simt_setting s = {.workers = 7, .blocks = 2, .seed = f->seed};
+        struct gm_simt_setting s = {.workers = jobs[i].workers, .blocks = 2, .seed = f->seed};
         uint64_t result = 0;
         if (!chosen(c.op))
             continue;
@@ -419,6 +422,7 @@ static void tiles_of_several_windows_are_right(void **state)
                                      .blocks = gm_simt_blocks_most(),
                                      .order = 1u + (uint32_t)f->seed % (gm_simt_orders() - 1u),
                                      .shares = GM_SIMT_SHARES_SHUFFLED,
+                                     .looks_back = true,
                                      .seed = f->seed + 1u};
         run_once(f, &c, &s, false, &result);
         dismantle(f, &c);
@@ -456,6 +460,7 @@ static void run_disturbed(struct fixture *f, struct gm_case *c)
                                       .order = (uint32_t)(c->seed >> 3) % gm_simt_orders(),
                                       .shares = GM_SIMT_SHARES_SHUFFLED,
                                       .sorted = c->seed >> 16 & 1u,
+                                      .looks_back = c->seed >> 17 & 1u,
                                       .seed = c->seed,
                                       .disturb = change_an_input};
     void *buffer[GM_BUFFERS_MAX] = {NULL};
