@@ -67,6 +67,13 @@ GM_DEV bool gm_room_there(const struct gm_core *core, const struct gm_disp *d, u
     return (int64_t)(gm_room_end(core, from, n) - gm_agreed_u64(&d->crew.ack_floor)) <= 0;
 }
 
+/* A call, because with a back of its own nobody looks here. Whole warp. */
+GM_DEV_CALL void gm_room_look(struct gm_disp *d, uint64_t end)
+{
+    d = gm_disp_here(d);
+    gm_acks_look(&d->core, d, end);
+}
+
 /* The same; who plays the back too looks now. Whole warp. */
 GM_DEV bool gm_room(const struct gm_core *core, struct gm_disp *d, uint64_t from, uint32_t n)
 {
@@ -74,23 +81,28 @@ GM_DEV bool gm_room(const struct gm_core *core, struct gm_disp *d, uint64_t from
         return true;
     if (d->crew.apart)
         return false;
-    gm_acks_look(core, d, gm_room_end(core, from, n));
+    gm_room_look(d, gm_room_end(core, from, n));
     return gm_room_there(core, d, from, n);
 }
 
-/* Reserves n positions from *base on, unless there is no room. Another's reservation may come between the look and the
- * swap, and each time one of them gets on. Relaxed: the word says who writes where, and orders nothing. Whole warp. */
-GM_DEV bool gm_reserve(const struct gm_core *core, struct gm_disp *d, uint32_t n, uint64_t *base)
+/* Reserves n positions from *base on, unless there is no room; looks: of who may play the back. Another's reservation
+ * may come between the look and the swap, and each time one of them gets on. Relaxed: the word says who writes where,
+ * and orders nothing. Whole warp. */
+GM_DEV bool gm_reserve_as(const struct gm_core *core, struct gm_disp *d, uint32_t n, uint64_t *base, bool looks)
 {
     for (;;) {
         const uint64_t from = gm_shfl_u64(gm_load_relaxed_block_u64(&d->published), 0);
-        if (!gm_room(core, d, from, n))
+        if (!(looks ? gm_room(core, d, from, n) : gm_room_there(core, d, from, n)))
             return false;
         if (gm_ballot(gm_lane_id() == 0 && gm_swap_relaxed_block_u64(&d->published, from, from + n)) != 0) {
             *base = from;
             return true;
         }
     }
+}
+GM_DEV bool gm_reserve(const struct gm_core *core, struct gm_disp *d, uint32_t n, uint64_t *base)
+{
+    return gm_reserve_as(core, d, n, base, true);
 }
 
 /* A reference to a job in its entry. The caller has filled the entry and fenced. One thread. */

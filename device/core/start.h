@@ -393,7 +393,8 @@ GM_DEV_CALL uint64_t gm_start_chunk(struct gm_disp *d, uint32_t lane_index, uint
 }
 
 /* The only job of the stage, in so many slots, when latency counts: every SIMT lane works out the same, so that nothing
- * has to be summed or voted over the warp; the first one stores. Whole warp. */
+ * has to be summed or voted over the warp; the first one stores. The tally counts one slot, and the other is the
+ * caller's to add: on a GPU every value that is kept for so long costs. Whole warp. */
 GM_DEV_CALL uint64_t gm_start_single(struct gm_disp *d, uint32_t lane_index, uint32_t slots)
 {
     d = gm_disp_here(d);
@@ -409,7 +410,7 @@ GM_DEV_CALL uint64_t gm_start_single(struct gm_disp *d, uint32_t lane_index, uin
             d->refused_status = (uint32_t)v.status;
             d->refused_cancelled = v.status == GM_ECANCELLED;
         }
-        return gm_tally(slots, 0, v.answered ? 1u : 0u, 0);
+        return gm_tally(1, 0, v.answered ? 1u : 0u, 0);
     }
     const bool large = gm_copy_large(core, &job);
     const bool engine = large && (gm_ballot(gm_copies_room(d, first)) & 1u) != 0;
@@ -453,7 +454,7 @@ GM_DEV_CALL uint64_t gm_start_single(struct gm_disp *d, uint32_t lane_index, uin
         if (!(job.marks & GM_MARK_HOST)) /* as in gm_start_chunk */
             gm_journal_started(lane, job.position);
     }
-    return gm_tally(slots, 1, 0, v.want);
+    return gm_tally(1, 1, 0, v.want);
 }
 
 /* What gm_start_quick is to start: count descriptors at a position of a lane, of which each SIMT lane has the words of
@@ -523,7 +524,7 @@ GM_DEV bool gm_start_quick(const struct gm_core *core, struct gm_disp *d, const 
     if (d->free_entries < count || d->credit < count || (d->cancels | d->held_lane) != 0 ||
         (alone && !gm_room_there(core, d, base, count)))
         return false;
-    if (!gm_quick_check(core, d, q, &job) || (!alone && !gm_reserve(core, d, count, &base)))
+    if (!gm_quick_check(core, d, q, &job) || (!alone && !gm_reserve_as(core, d, count, &base, false)))
         return false;
     struct gm_lane_row *lane = &d->lane[q->lane];
     const uint32_t entries = d->free_entries, credit = d->credit, kind = gm_is_client_lane(q->lane) ? 0u : 1u;
@@ -569,8 +570,9 @@ GM_DEV uint64_t gm_start(struct gm_disp *d, uint32_t lane_index, uint32_t count)
     bool held = false;
     while (gm_tally_consumed(tally) < count && !held) {
         const uint32_t base = gm_tally_consumed(tally), slots = count - base < GM_WARP ? count - base : GM_WARP;
-        const uint64_t done = single ? gm_start_single(d, lane_index, count)
-                                     : gm_start_chunk(d, lane_index, base, count);
+        uint64_t done = single ? gm_start_single(d, lane_index, count) : gm_start_chunk(d, lane_index, base, count);
+        if (single && done != 0)
+            done += gm_tally(count - 1u, 0, 0, 0);
         held = gm_tally_consumed(done) < slots;
         tally += done;
         if (held && gm_agreed_u32(&d->crew.freed) != d->collected) { /* once more, with what others have given back */

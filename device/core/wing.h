@@ -97,7 +97,7 @@ GM_DEV bool gm_wing_start(const struct gm_core *core, struct gm_disp *d, struct 
     struct gm_lane_row *lane = &d->lane[q->lane];
     uint64_t base;
     *odd = !gm_quick_check(core, d, q, &job);
-    if (*odd || !gm_reserve(core, d, q->count, &base))
+    if (*odd || !gm_reserve_as(core, d, q->count, &base, false))
         return false;
     const uint32_t rank = gm_quick_rank(q), kind = gm_is_client_lane(q->lane) ? 0u : 1u, taken = wing->taken;
     const uint32_t quick = wing->quick[kind] + q->count, mine = rank < q->count ? rank : 0u;

@@ -93,6 +93,14 @@ static __device__ void scout_turn(const struct gm_launch *launch, struct gm_disp
         tell(launch, d, &wakes);
 }
 
+/* One turn of scout and back, for a front that plays them too. A call: in a front that does not it is in the way. */
+static __device__ __noinline__ void others_turn(const struct gm_launch *launch)
+{
+    struct gm_disp *d = gm_disp_here(NULL);
+    scout_turn(launch, d);
+    gm_back_turn(&launch->core, d);
+}
+
 /* The front, until the stop tickets are out. A function of its own, so that its registers are its own. One warp. */
 static __device__ __noinline__ void front(const struct gm_launch *launch)
 {
@@ -103,10 +111,8 @@ static __device__ __noinline__ void front(const struct gm_launch *launch)
     gm_park_flag(core, d, 0);
     gm_turn_begin(core, d, &fetch);
     for (;;) {
-        if (alone) {
-            scout_turn(launch, d);
-            gm_back_turn(core, d);
-        }
+        if (alone)
+            others_turn(launch);
         /* The constants from shared memory: in a function of its own the kernel's parameters are far away. */
         const enum gm_turn_result result = gm_turn(&d->core, d, &fetch);
 #ifdef GM_DRILLS
@@ -136,7 +142,7 @@ static __device__ void scout(const struct gm_launch *launch)
             scout_turn(launch, d);
 }
 
-static __device__ void back(const struct gm_launch *launch)
+static __device__ __noinline__ void back(const struct gm_launch *launch)
 {
     struct gm_disp *d = gm_disp_here(NULL);
     while (gm_agreed_u32(&d->crew.leave) == 0)
