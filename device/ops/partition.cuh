@@ -82,44 +82,46 @@ __device__ __forceinline__ uint64_t partition_of_tile(const struct gm_job *job, 
     return p.outside != 0 ? count - inside : inside;
 }
 
-/* Where the tile's elements go: kept ones, and the others behind all that are kept. all: kept in this tile, now. */
-__device__ __forceinline__ void partition_places(struct gm_run *run, uint64_t tile, uint64_t first, uint32_t count,
-                                                 uint32_t all, struct gm_places *kept, struct gm_places *others)
-{
-    const struct gm_job *job = run->job;
-    if (job->phases == 1) {
-        *kept = gm_places_make(0, all, job->n);
-        *others = gm_places_make(all, count - all, job->n);
-        if (threadIdx.x == 0)
-            run->result = all;
-        return;
-    }
-    const struct gm_kept own = partition_kept(job, tile), last = partition_kept(job, job->tiles - 1u);
-    const uint64_t before = gm_kept_before(&own);
-    *kept = gm_places_make(before, gm_kept_count(&own), job->n);
-    *others = gm_places_make(gm_kept_upto(&last) + (first - before), count - gm_kept_count(&own), job->n);
-}
-
-/* The last phase, and the only one of a job of one tile. */
+/* The last phase, and the only one of a job of one tile. own: what the tile was counted to, which comes with it; total:
+ * kept in the job. */
 template <class R> __device__ __noinline__ void partition_write(struct gm_run *run, R rule)
 {
+    const struct gm_job *job = run->job;
+    const bool alone = job->phases == 1u;
     struct gm_tiles tiles = {0, 0, 0};
-    uint64_t tile, next;
+    uint64_t tile, next, total = 0;
     selector<R, partition_packs> s(run, rule);
+    struct gm_kept own = gm_kept_make(0, 0, GM_KEPT_NO_START), ahead = own;
     bool more = gm_run_next_tile(run, &tiles, &tile);
-    if (more)
+    if (more) {
         s.ask(tile);
+        if (!alone) {
+            const struct gm_kept last = partition_kept(job, job->tiles - 1u);
+            ahead = partition_kept(job, tile);
+            total = gm_kept_upto(&last);
+        }
+    }
     for (; more; tile = next) {
-        struct gm_places kept, others;
         uint32_t all;
         s.keep(tile);
+        own = ahead;
         more = gm_run_next_tile(run, &tiles, &next);
-        if (more)
+        if (more) {
             s.ask(next);
+            ahead = partition_kept(job, next);
+        }
         s.template counts<false>();
         __syncthreads();
         const uint32_t in_tile = s.before(&all);
-        partition_places(run, tile, s.first, s.count, all, &kept, &others);
+        if (alone) {
+            own = gm_kept_make(0, all, GM_KEPT_NO_START);
+            total = all;
+            if (threadIdx.x == 0)
+                run->result = all;
+        }
+        const uint64_t before = gm_kept_before(&own), count = gm_kept_count(&own);
+        const struct gm_places kept = gm_places_make(before, count, job->n);
+        const struct gm_places others = gm_places_make(total + (s.first - before), s.count - count, job->n);
         select_put<R, partition_packs, true>(s, kept, others, in_tile, all);
     }
 }

@@ -100,6 +100,10 @@ template <typename W> __device__ __forceinline__ W select_element(uint4 v, int e
         return select_word(v, e * 2) | (uint64_t)select_word(v, e * 2 + 1) << 32;
 }
 
+__device__ __forceinline__ uint32_t select_shuffled(uint8_t v) { return v; }
+__device__ __forceinline__ uint32_t select_shuffled(uint32_t v) { return v; }
+__device__ __forceinline__ uint64_t select_shuffled(uint64_t v) { return v; }
+
 template <typename W> __device__ __forceinline__ W select_load_one(const W *p)
 {
     if constexpr (sizeof(W) == 1)
@@ -249,12 +253,19 @@ template <class R, int PACKS> struct selector {
     /* The element of the tile that this lane's pack begins with. */
     __device__ __forceinline__ uint32_t at(uint32_t k) const { return (row(k) + (threadIdx.x & 31u)) * E; }
 
-    /* Bit e: element e of the pack is kept. */
+    /* Bit e: element e of the pack is kept. The element in front of it is the last one of the lane below: asked of
+     * shared memory by every lane it would be four in a bank. Whole warp. */
     __device__ __forceinline__ uint32_t judge(uint32_t k, uint4 v) const
     {
         const uint32_t valid = at(k) < count ? min(count - at(k), E) : 0;
         const bool begins = first + at(k) == 0; /* the job: nothing is in front */
-        Word before = R::neighbours && !begins ? staged()[(int)at(k) - 1] : 0;
+        Word before = 0;
+        if constexpr (R::neighbours) {
+            const Word last = select_element<Word>(v, (int)E - 1);
+            before = (Word)__shfl_up_sync(0xffffffffu, select_shuffled(last), 1u);
+            if ((threadIdx.x & 31u) == 0 && !begins)
+                before = staged()[(int)at(k) - 1];
+        }
         uint32_t is_kept = R::neighbours && begins ? 1u : 0;
 #pragma unroll
         for (uint32_t e = 0; e < E; e++) {
