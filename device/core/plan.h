@@ -140,7 +140,7 @@ GM_HD uint64_t gm_plan_histogram(struct gm_job *job, const struct gm_op_row *row
 GM_HD uint64_t gm_segment_splits_offset(uint64_t tiles) { return tiles * GM_SEGMENT_BYTES; }
 
 /* Elements and ends of segments are the items of a segmented reduction: there is a tile of nothing, because there is an
- * offset to look at. Where each share has one tile, it looks up itself where that begins and ends; else a phase does. */
+ * offset to look at. A share with one tile looks up itself where that begins and ends; of more, a phase does. */
 GM_HD uint64_t gm_plan_segmented(struct gm_job *job)
 {
     job->tiles = (job->n + job->value[0] + job->tile_elements - 1u) >> gm_log2((uint32_t)job->tile_elements);
