@@ -140,7 +140,7 @@ GM_HD uint64_t gm_plan_histogram(struct gm_job *job, const struct gm_op_row *row
 GM_HD uint64_t gm_segment_splits_offset(uint64_t tiles) { return tiles * GM_SEGMENT_BYTES; }
 
 /* Elements and ends of segments are the items of a segmented reduction: there is a tile of nothing, because there is an
- * offset to look at. */
+ * offset to look at. A share with one tile looks up itself where that begins and ends; of more, a phase does. */
 GM_HD uint64_t gm_plan_segmented(struct gm_job *job)
 {
     job->tiles = (job->n + job->value[0] + job->tile_elements - 1u) >> gm_log2((uint32_t)job->tile_elements);
@@ -148,7 +148,6 @@ GM_HD uint64_t gm_plan_segmented(struct gm_job *job)
         job->tiles = 1;
         return 0;
     }
-    job->phases = 2;
     return gm_segment_splits_offset(job->tiles) + (job->tiles + 1u) * 8u;
 }
 
@@ -205,7 +204,9 @@ GM_HD struct gm_plan gm_plan_job(struct gm_job *job, const struct gm_op_row *row
     job->shares = gm_plan_shares(job->tiles, most);
     if (row->work != GM_WORK_GRID)
         job->marks |= GM_MARK_FINISH;
-    if (row->work == GM_WORK_REDUCE) {
+    if (row->work == GM_WORK_SEGMENTED) {
+        job->phases = job->tiles > job->shares ? 2 : 1;
+    } else if (row->work == GM_WORK_REDUCE) {
         plan.workspace = job->tiles * GM_PARTIAL_BYTES;
     } else if (row->work == GM_WORK_HISTOGRAM) {
         plan.workspace = gm_plan_histogram(job, row, most, pool);

@@ -16,10 +16,10 @@
 
 /* Notes. */
 #define GM_PROD_NEGATIVE 1u
-#define GM_PROD_ZERO 2u
-#define GM_PROD_LARGE 4u /* integers: above 64 bits; floats: an infinity */
-#define GM_PROD_NAN 8u
-#define GM_PROD_NOTES 15u
+#define GM_PROD_ZERO     2u
+#define GM_PROD_LARGE    4u /* integers: above 64 bits; floats: an infinity */
+#define GM_PROD_NAN      8u
+#define GM_PROD_NOTES    15u
 #define GM_PROD_EXPONENT 4u /* floats: where the exponent begins, in two's complement, above the notes */
 
 /* Of integers: the magnitude of what is not zero. Of floats: the bits of the fraction, its exponent above the notes. */

@@ -90,6 +90,7 @@ template <class R> struct seg_block {
     struct shared {
         uint4 open[GM_BLOCK_WARPS]; /* of warps */
         uint4 pack[(packs + 1u) * GM_CUDA_THREADS];
+        uint64_t split[2]; /* of a share's only tile */
         uint32_t ended[GM_BLOCK_WARPS];
         uint32_t failed[2];         /* offsets out of bounds; a sum that does not fit */
         uint32_t ends[items / 32u]; /* a bit for each element before which a segment ends; none is set between tiles */
@@ -229,6 +230,21 @@ template <class R> struct seg_block {
             splits()[t] = search(gm_segments_item(job, t));
     }
 
+    /* The same for a share's only tile, for everyone and for finish. A barrier. */
+    __device__ __forceinline__ void look_up_own(uint64_t tile)
+    {
+        const uint32_t warp = threadIdx.x / 32u;
+        if (warp < 2u) {
+            const uint64_t found = search_by_warp(gm_segments_item(run->job, tile + warp));
+            if ((threadIdx.x & 31u) == 0) {
+                s->split[warp] = found;
+                if (warp == 0 || tile + 1u == run->job->tiles)
+                    splits()[tile + warp] = found;
+            }
+        }
+        __syncthreads();
+    }
+
     /* Asks for what a tile needs, once it is known where it begins and ends. Each thread for itself. */
     __device__ __forceinline__ void ask(struct coming *c, uint64_t tile, uint64_t from, uint64_t to) const
     {
@@ -350,13 +366,17 @@ template <class R> struct seg_block {
     /* Every tile of the share, while the next one's elements are on their way where registers allow it. */
     __device__ __forceinline__ void walk_tiles()
     {
-        const bool one = run->job->tiles == 1;
+        const bool one = run->job->tiles == 1, own = !one && run->job->phases == 1u;
         struct gm_tiles tiles = {0, 0, 0};
         struct coming c;
         uint64_t tile, next;
         bool more = gm_run_next_tile(run, &tiles, &tile);
-        if (more)
-            ask(&c, tile, one ? 0 : split(tile), one ? run->job->value[0] : split(tile + 1u));
+        if (more && own)
+            look_up_own(tile);
+        if (more && (one || own))
+            ask(&c, tile, one ? 0 : s->split[0], one ? run->job->value[0] : s->split[1]);
+        else if (more)
+            ask(&c, tile, split(tile), split(tile + 1u));
         while (more) {
             const struct gm_segments_cut cut = c.cut;
             const bool good = c.good;
@@ -452,7 +472,7 @@ template <class R> __device__ __noinline__ void seg_share(struct gm_run *run, R 
 }
 template <class R> __device__ __noinline__ void seg_finish(struct gm_run *run, R r)
 {
-    if (run->job->phases > 1 && run->job->phase + 1u == run->job->phases)
+    if (run->job->tiles != 1 && run->job->phase + 1u == run->job->phases)
         seg_block<R>(run, r).finish();
 }
 

@@ -4,10 +4,12 @@
  * items, an end standing behind the elements before it; a tile is so many items, whatever the segments are like, so
  * one huge segment and millions of empty ones cost the same. The first phase looks up where tiles begin in the two; in
  * the second each tile writes the segments that lie in it, and leaves what it has of the first that ends there (its
- * head) and of the one that goes on (its tail); finish adds those up, in order. One thread a share.
+ * head) and of the one that goes on (its tail); finish adds those up, in order. One tile a share: it looks up its own
+ * begin and end, and there is no other phase. One thread a share.
  *
- * Offsets can change at any moment. Where a tile begins is looked up once, and then kept; an end that does not lie
- * between its tile's first and last element is out of bounds, so reading stays in the tile and writing at its ends.
+ * Offsets can change at any moment. Where a tile begins is looked up once by whoever works on it, and kept for finish;
+ * an end that does not lie between its tile's first and last element is out of bounds, so reading stays in the tile and
+ * writing at its ends.
  */
 #ifndef GM_OPS_SEGMENTS_H
 #define GM_OPS_SEGMENTS_H
@@ -72,6 +74,22 @@ static inline void seg_look_up(struct gm_run *run)
         splits[t] = seg_split(run, gm_segments_item(run->job, t));
 }
 
+/* Ends before the tile and before its end, of several tiles. */
+static inline void seg_tile_splits(const struct gm_run *run, uint64_t tile, uint64_t *from, uint64_t *to)
+{
+    uint64_t *splits = seg_splits(run);
+    if (run->job->phases == 1) {
+        *from = seg_split(run, gm_segments_item(run->job, tile));
+        *to = seg_split(run, gm_segments_item(run->job, tile + 1u));
+        splits[tile] = *from;
+        if (tile + 1u == run->job->tiles)
+            splits[tile + 1u] = *to;
+    } else {
+        *from = splits[tile];
+        *to = splits[tile + 1u];
+    }
+}
+
 static inline int32_t seg_tile(struct gm_run *run, const struct seg_rule *rule, const struct gm_segments_cut *cut,
                                struct seg_partial *partial)
 {
@@ -110,8 +128,10 @@ static inline void gm_segments_share(struct gm_run *run, const struct seg_rule *
         struct seg_partial partial = {rule->zero, rule->zero};
         struct gm_segments_cut cut;
         int32_t status = GM_EBOUNDS;
-        if (gm_segments_cut(job, tile, one ? 0 : seg_splits(run)[tile],
-                            one ? job->value[0] : seg_splits(run)[tile + 1u], &cut))
+        uint64_t from = 0, to = job->value[0];
+        if (!one)
+            seg_tile_splits(run, tile, &from, &to);
+        if (gm_segments_cut(job, tile, from, to, &cut))
             status = seg_tile(run, rule, &cut, &partial);
         if (!one)
             seg_partials(run)[tile] = partial;
@@ -126,7 +146,7 @@ static inline void gm_segments_finish(struct gm_run *run, const struct seg_rule 
 {
     const struct gm_job *job = run->job;
     struct seg_value carry = rule->zero;
-    if (job->phases == 1 || job->phase == 0)
+    if (job->tiles == 1 || job->phase + 1u < job->phases)
         return;
     for (uint64_t t = 0; t < job->tiles; t++) {
         const struct seg_partial *p = &seg_partials(run)[t];
@@ -135,9 +155,9 @@ static inline void gm_segments_finish(struct gm_run *run, const struct seg_rule 
             carry = rule->combine(carry, p->tail);
             continue;
         }
-        const int32_t status = first < job->value[0] ? rule->store(rule, gm_run_buffer(run, 2), first,
-                                                                   rule->combine(carry, p->head))
-                                                     : GM_EBOUNDS;
+        const int32_t status = first < job->value[0]
+                                   ? rule->store(rule, gm_run_buffer(run, 2), first, rule->combine(carry, p->head))
+                                   : GM_EBOUNDS;
         if (status != GM_OK)
             run->status = status;
         carry = p->tail;

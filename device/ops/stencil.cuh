@@ -15,10 +15,10 @@
  * every thread reads the neighbours of its pieces itself. */
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
 #define STENCIL_SHUFFLES 0
-#define STENCIL_PIECES 4u
+#define STENCIL_PIECES   4u
 #else
 #define STENCIL_SHUFFLES 1
-#define STENCIL_PIECES 8u
+#define STENCIL_PIECES   8u
 #endif
 
 namespace

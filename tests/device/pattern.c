@@ -218,7 +218,7 @@ static uint64_t choose_element(const struct gm_case *c, uint64_t r, uint64_t r2)
 
 static void choose_arg(struct gm_case *c, uint32_t arg, uint64_t r, uint64_t r2)
 {
-    static const uint64_t lengths[] = {1, 2, 31, 33, 1000, 4097, 20001};
+    static const uint64_t lengths[] = {1, 2, 31, 33, 1000, 4097, 20001, 140001};
     switch (arg) {
     case GM_A_descending:
     case GM_A_exclusive:

@@ -188,7 +188,7 @@ static void see_workspace(const struct planned *p)
         assert_int_equal(p->plan.workspace, p->job.tiles * GM_PARTIAL_BYTES);
         break;
     case GM_WORK_SEGMENTED:
-        assert_int_equal(p->job.phases, p->job.tiles == 1 ? 1 : 2);
+        assert_int_equal(p->job.phases, p->job.tiles == p->job.shares ? 1 : 2);
         if (p->job.tiles == 1) {
             assert_int_equal(p->plan.workspace, 0);
         } else {
