@@ -5,18 +5,18 @@
  * to. Whole block.
  *
  * A rule R says which counter an element has: at(first element of a pack), then cell(bits) for one after the other,
- * GM_BIN_NONE for none; target(counter): where its sum goes in the row.
+ * GM_BIN_NONE for none; target(counter): where its sum goes in the row, which is another bin for each of them if the
+ * rule is unique.
  */
 #ifndef GM_OPS_COUNTS_CUH
 #define GM_OPS_COUNTS_CUH
 
+#include "core/plan.h"
 #include "cuda/prim/pack.cuh"
 #include "cuda/prim/reduce.cuh"
 #include "ops/bins.h"
 #include "ops/run.cuh"
 
-/* So many counters or fewer are kept in registers. */
-#define GM_COUNTS_FEW 8u
 /* Lanes of a warp that want the same counter before they are joined: of 32 evenly spread ones seldom so many do. */
 #define GM_COUNTS_CONCENTRATED 8u
 /* Before sm_90 the compiler needs more registers for joining than there are; lanes that meet are left to the hardware.
@@ -26,155 +26,163 @@
 #else
 #define GM_COUNTS_JOIN true
 #endif
+/* With so many copies of each counter, 2^3, lanes that meet are few whatever the data: nobody looks. */
+#define GM_COUNTS_APART 3u
+/* Words of counters that cost next to nothing to clear and to add, however few the elements. */
+#define GM_COUNTS_CHEAP 8192u
 
-__device__ __forceinline__ unsigned long long *gm_counts_row(const struct gm_run *run)
+/* Whether rows have words of 32 bits, which nothing overflows. Rows of one such word would not begin on 16 bytes. */
+__device__ __forceinline__ bool gm_counts_narrow(const struct gm_job *job)
 {
-    return (unsigned long long *)run->job->workspace + (uint64_t)run->share * run->job->bins;
+    return job->bins > 1u && gm_hist_word(job) == 4u;
+}
+/* Words of a row. */
+__device__ __forceinline__ uint32_t gm_counts_stride(const struct gm_job *job)
+{
+    return gm_counts_narrow(job) ? (job->bins + 3u) & ~3u : job->bins;
 }
 
-/* Empties the share's row. A barrier behind it is the caller's. */
-__device__ __forceinline__ void gm_counts_clear_row(const struct gm_run *run)
-{
-    unsigned long long *row = gm_counts_row(run);
+/* Where a share's counts go: its row, or the output itself if no other share counts. */
+struct gm_counts_sink {
+    void *words;
+    uint32_t bins;
+    bool wide, narrow;
+
+    __device__ __forceinline__ gm_counts_sink(const struct gm_run *run, uint32_t output)
+        : bins(run->job->bins), narrow(gm_counts_narrow(run->job))
+    {
+        const struct gm_job *job = run->job;
+        const uint64_t first = (uint64_t)run->share * gm_counts_stride(job) * (narrow ? 4u : 8u);
+        const bool alone = job->shares == 1u;
+        wide = alone || !narrow;
+        words = alone ? gm_run_buffer<void>(run, output) : (void *)(job->workspace + first);
+    }
+    /* A barrier behind it is the caller's. */
+    __device__ __forceinline__ void clear() const
+    {
 #pragma unroll 1
-    for (uint32_t i = threadIdx.x; i < run->job->bins; i += GM_CUDA_THREADS)
-        row[i] = 0;
-}
+        for (uint32_t i = threadIdx.x; i < bins; i += GM_CUDA_THREADS)
+            put(i, 0);
+    }
+    __device__ __forceinline__ void put(uint32_t bin, uint32_t times) const
+    {
+        if (wide)
+            ((unsigned long long *)words)[bin] = times;
+        else
+            ((uint32_t *)words)[bin] = times;
+    }
+    __device__ __forceinline__ void add(uint32_t bin, uint32_t times) const
+    {
+        if (wide)
+            atomicAdd((unsigned long long *)words + bin, (unsigned long long)times);
+        else
+            atomicAdd((uint32_t *)words + bin, times);
+    }
+};
 
-/* 32-bit counters in shared memory, in as many copies as fit so that warps seldom meet, emptied into the row before
- * they can overflow. */
+/* 32-bit counters in shared memory, up to a copy for each lane, side by side: copies for all lanes lie in different
+ * banks, so that the lanes of a warp never meet, whatever the data. Emptied before they can overflow. */
 struct gm_counts_shared {
     static constexpr bool joins = GM_COUNTS_JOIN;
-    uint32_t *all, *copy; /* copy: this warp's */
-    uint32_t stride, copies, cells, since;
+    uint32_t *all, *copy; /* copy: this lane's */
+    uint32_t shift, cells, since;
 
-    /* room: bytes of scratch from offset on. */
-    __device__ __forceinline__ gm_counts_shared(uint32_t a_cells, uint32_t offset, uint32_t room)
-        : all(gm_run_scratch<uint32_t>(offset)), stride(a_cells | 1u), cells(a_cells), since(0)
+    /* room: bytes of scratch from offset on. elements: about as many as the share has, or more. */
+    __device__ __forceinline__ gm_counts_shared(uint32_t a_cells, uint32_t offset, uint32_t room, uint32_t elements)
+        : all(gm_run_scratch<uint32_t>(offset)), shift(5), cells(a_cells), since(0)
     {
-        /* An odd stride: equal counters of different copies lie in different banks. */
-        copies = room / 4u / stride;
-        copies = copies < GM_BLOCK_WARPS ? copies : GM_BLOCK_WARPS;
-        if (copies <= 1u)
-            copies = 1u, stride = cells;
-        copy = all + threadIdx.x / 32u % copies * stride;
+        uint32_t most = elements > GM_COUNTS_CHEAP ? elements : GM_COUNTS_CHEAP;
+        most = most < room / 4u ? most : room / 4u;
+        while (shift != 0 && cells << shift > most)
+            shift--;
+        copy = all + (threadIdx.x & ((1u << shift) - 1u));
     }
     static __device__ __forceinline__ bool fits(uint32_t cells, uint32_t room) { return cells * 4u <= room; }
+    static __device__ __forceinline__ bool fits_apart(uint32_t cells, uint32_t room)
+    {
+        return cells <= room / 4u >> GM_COUNTS_APART;
+    }
 
+    __device__ __forceinline__ bool looks() const { return shift < GM_COUNTS_APART; }
     __device__ __forceinline__ void clear()
     {
-#pragma unroll 1
-        for (uint32_t i = threadIdx.x; i < copies * stride; i += GM_CUDA_THREADS)
+#pragma unroll 4
+        for (uint32_t i = threadIdx.x; i < cells << shift; i += GM_CUDA_THREADS)
             all[i] = 0;
     }
     /* By the constant 1: the hardware then counts lanes that meet instead of serving one after the other. */
     __device__ __forceinline__ void add(uint32_t cell)
     {
         if (cell < cells)
-            atomicAdd(&copy[cell], 1u);
+            atomicAdd(&copy[cell << shift], 1u);
     }
     __device__ __forceinline__ void add_many(uint32_t cell, uint32_t times)
     {
         if (cell < cells)
-            atomicAdd(&copy[cell], times);
+            atomicAdd(&copy[cell << shift], times);
     }
-    /* Sums of the copies into the row. Barriers before and behind. */
-    template <class R> __device__ __forceinline__ void flush(struct gm_run *run, const R &rule)
+    /* Of all copies. Lanes begin at different ones, so that they look into different banks. cell: the thread's number,
+     * or GM_CUDA_THREADS more, and so on. */
+    __device__ __forceinline__ uint32_t sum(uint32_t cell) const
     {
-        unsigned long long *row = gm_counts_row(run);
+        const uint32_t copies = 1u << shift, turn = threadIdx.x >> (5u - shift);
+        uint32_t sum = 0;
+#pragma unroll 8
+        for (uint32_t k = 0; k < copies; k++)
+            sum += all[(cell << shift) + ((k + turn) & (copies - 1u))];
+        return sum;
+    }
+    /* Sums into the sink; how many this thread added. Barriers before and behind. */
+    template <class R> __device__ __forceinline__ unsigned long long flush(const gm_counts_sink &sink, const R &rule)
+    {
+        unsigned long long counted = 0;
         __syncthreads();
 #pragma unroll 1
         for (uint32_t i = threadIdx.x; i < cells; i += GM_CUDA_THREADS) {
-            unsigned long long sum = 0;
-#pragma unroll 4
-            for (uint32_t k = 0; k < copies; k++)
-                sum += all[k * stride + i];
-            const uint32_t bin = rule.target(i);
-            if (sum != 0 && bin < run->job->bins)
-                atomicAdd(&row[bin], sum); /* several values may share a bin */
+            const uint32_t times = sum(i), bin = rule.target(i);
+            if (bin >= sink.bins)
+                continue;
+            if (R::unique && sink.narrow)
+                sink.put(bin, times);
+            else if (times != 0)
+                sink.add(bin, times); /* several values may share a bin, or more come later */
+            counted += times;
         }
+        since = 0;
         __syncthreads();
+        return counted;
     }
-    /* Behind a tile; last: there are no more. */
-    template <class R>
-    __device__ __forceinline__ void tile_done(struct gm_run *run, const R &rule, uint32_t elements, bool last)
+    /* Whether counters might overflow by more than these. */
+    __device__ __forceinline__ bool full(const struct gm_run *run, uint32_t elements)
     {
         since += elements;
-        if (last || since >= 0x80000000u) {
-            flush(run, rule);
-            clear();
-            since = 0;
-            __syncthreads();
-        }
+        return since >= 0x80000000u && !gm_counts_narrow(run->job);
     }
 };
 
-/* The row itself, where counters and edges are too many for shared memory. */
+/* The sink itself, where counters and edges are too many for shared memory. */
 struct gm_counts_global {
     static constexpr bool joins = GM_COUNTS_JOIN;
-    unsigned long long *row;
-    uint32_t cells;
+    gm_counts_sink sink;
+    unsigned long long counted;
 
-    __device__ __forceinline__ explicit gm_counts_global(const struct gm_run *run)
-        : row(gm_counts_row(run)), cells(run->job->bins)
-    {
-    }
-    __device__ __forceinline__ void clear() {}
+    __device__ __forceinline__ explicit gm_counts_global(const gm_counts_sink &a_sink) : sink(a_sink), counted(0) {}
+    __device__ __forceinline__ bool looks() const { return true; }
+    __device__ __forceinline__ void clear() { sink.clear(); }
     __device__ __forceinline__ void add(uint32_t cell) { add_many(cell, 1u); }
     __device__ __forceinline__ void add_many(uint32_t cell, uint32_t times)
     {
-        if (cell < cells)
-            atomicAdd(&row[cell], (unsigned long long)times);
+        if (cell >= sink.bins)
+            return;
+        sink.add(cell, times);
+        counted += times;
     }
-    template <class R> __device__ __forceinline__ void tile_done(struct gm_run *, const R &, uint32_t, bool) {}
+    template <class R> __device__ __forceinline__ unsigned long long flush(const gm_counts_sink &, const R &)
+    {
+        return counted;
+    }
+    __device__ __forceinline__ bool full(const struct gm_run *, uint32_t) { return false; }
 };
-
-/* Few counters: each thread has its own in registers, eight of 8 bits in one word during a tile. No two threads meet,
- * whatever the data. */
-struct gm_counts_few {
-    static constexpr bool joins = false;
-    uint64_t packed;
-    uint32_t total[GM_COUNTS_FEW];
-    uint32_t cells;
-
-    __device__ __forceinline__ explicit gm_counts_few(const struct gm_run *run) : packed(0), cells(run->job->bins)
-    {
-#pragma unroll
-        for (uint32_t k = 0; k < GM_COUNTS_FEW; k++)
-            total[k] = 0;
-    }
-    __device__ __forceinline__ void clear() {}
-    __device__ __forceinline__ void add(uint32_t cell)
-    {
-        packed += cell < cells ? (uint64_t)1 << 8u * (cell % GM_COUNTS_FEW) : 0;
-    }
-    __device__ __forceinline__ void add_many(uint32_t, uint32_t) {}
-    template <class R> __device__ __forceinline__ void tile_done(struct gm_run *run, const R &, uint32_t, bool last)
-    {
-#pragma unroll
-        for (uint32_t k = 0; k < GM_COUNTS_FEW; k++)
-            total[k] += (uint32_t)(packed >> 8u * k) & 0xffu;
-        packed = 0;
-        if (last)
-            flush(run);
-    }
-    __device__ __forceinline__ void flush(struct gm_run *run)
-    {
-        unsigned long long *row = gm_counts_row(run);
-#pragma unroll
-        for (uint32_t k = 0; k < GM_COUNTS_FEW; k++) {
-            unsigned long long sum = total[k];
-            for (int mask = 16; mask > 0; mask /= 2)
-                sum += __shfl_xor_sync(0xffffffffu, sum, mask);
-            if (threadIdx.x % 32u == 0 && sum != 0 && k < cells)
-                atomicAdd(&row[k], sum);
-        }
-    }
-};
-
-/* Elements of one tile that a thread adds before tile_done. */
-#define GM_COUNTS_EACH(elements) ((elements) / GM_CUDA_THREADS + 32u)
-static_assert(GM_COUNTS_EACH(65536u / 4u) <= 255u, "8 bits hold them"); /* the largest tile of all histograms */
 
 /* One element of each thread of a whole warp; those with the same counter are added by the lowest of them. */
 template <class C> __device__ __forceinline__ void gm_counts_join(C &c, uint32_t cell)
@@ -251,18 +259,18 @@ template <typename W> struct gm_counts_pack {
     }
 };
 
-/* A pack of each thread that has one. join: as the last look said. */
-template <class C, typename W, class R>
+/* A pack of each thread that has one. join: as the last look said. joins: whether anybody looks. */
+template <class C, typename W, class R, bool joins>
 __device__ __forceinline__ void gm_counts_add(C &c, R &rule, uint4 v, bool there, uint32_t first, bool look, bool *join)
 {
     constexpr uint32_t E = 16u / sizeof(W);
     typedef gm_counts_pack<W> Pack;
-    if (C::joins && look) {
+    if (joins && look && c.looks()) {
         rule.at(first);
         *join = gm_counts_concentrated(there ? rule.cell(Pack::get(v, 0)) : GM_BIN_NONE);
     }
     rule.at(first);
-    if (C::joins && *join) {
+    if (joins && *join) {
 #pragma unroll 1 /* what is saved by joining is worth more than this loop, and registers are few */
         for (uint32_t e = 0; e < E; e++)
             gm_counts_join(c, there ? rule.cell(Pack::get(v, e)) : GM_BIN_NONE);
@@ -275,7 +283,7 @@ __device__ __forceinline__ void gm_counts_add(C &c, R &rule, uint4 v, bool there
 
 /* A tile: elements up to the first address that is a multiple of 16, packs, and what is left. Some packs are on their
  * way while one is counted. */
-template <class C, typename W, class R>
+template <class C, typename W, class R, bool joins>
 __device__ __forceinline__ void gm_counts_tile(C &c, R &rule, const W *tile, uint32_t count)
 {
     constexpr uint32_t E = 16u / sizeof(W), A = GM_PACKS_AHEAD;
@@ -298,29 +306,18 @@ __device__ __forceinline__ void gm_counts_tile(C &c, R &rule, const W *tile, uin
         for (uint32_t k = 0; k + 1u < A; k++)
             ahead[k] = ahead[k + 1u];
         ahead[A - 1u] = next < packs ? __ldcg(from + next) : make_uint4(0, 0, 0, 0);
-        gm_counts_add<C, W, R>(c, rule, v, at < packs, head + at * E, E >= 16u || base / GM_CUDA_THREADS % 4u == 0,
-                               &join);
+        gm_counts_add<C, W, R, joins>(c, rule, v, at < packs, head + at * E,
+                                      E >= 16u || base / GM_CUDA_THREADS % 4u == 0, &join);
     }
     gm_counts_some(c, rule, tile, head + packs * E, count);
 }
 
-/* The share: pixels of the first buffer into the row. The scratch that c uses is free. */
-template <typename W, class C, class R>
-__device__ __forceinline__ void gm_counts_share(struct gm_run *run, C &c, R &rule, uint32_t channels)
+/* Elements that a share has, or more. */
+__device__ __forceinline__ uint32_t gm_counts_elements(const struct gm_job *job, uint32_t channels)
 {
-    struct gm_tiles tiles = {0, 0, 0};
-    uint64_t tile, count;
-    gm_counts_clear_row(run);
-    c.clear();
-    __syncthreads();
-    bool more = gm_run_next_tile(run, &tiles, &tile);
-    while (more) {
-        const uint64_t first = gm_run_tile(run, tile, &count);
-        const uint32_t elements = (uint32_t)count * channels;
-        gm_counts_tile<C, W, R>(c, rule, gm_run_buffer<const W>(run, 0) + first * channels, elements);
-        more = gm_run_next_tile(run, &tiles, &tile);
-        c.tile_done(run, rule, elements, !more);
-    }
+    if (job->tiles > job->shares)
+        return GM_BLOCK_SCRATCH;
+    return channels * (uint32_t)(job->n < job->tile_elements ? job->n : job->tile_elements);
 }
 
 /* How many were counted, over threads. */
@@ -330,38 +327,126 @@ struct gm_counts_sum {
     __device__ __forceinline__ static Value combine(Value a, Value b) { return a + b; }
 };
 
-/* Adds the rows of all shares into a buffer: groups of threads take every so many rows, shared memory joins the groups.
- * The result is how many were counted. */
-__device__ __forceinline__ void gm_counts_finish(struct gm_run *run, uint32_t output)
+/* The result of the only share, which has nothing to be added to. Nobody uses the scratch any more. */
+__device__ __forceinline__ void gm_counts_answer(struct gm_run *run, unsigned long long counted)
+{
+    if (run->job->shares != 1u)
+        return;
+    counted = gm_block_combine<gm_counts_sum>(counted, gm_run_scratch<unsigned long long>(0));
+    if (threadIdx.x == 0)
+        run->result = counted;
+}
+
+/* The share: pixels of the first buffer into the sink. The scratch that c uses is free. */
+template <typename W, class C, class R>
+__device__ __forceinline__ void gm_counts_share(struct gm_run *run, C &c, R &rule, uint32_t output, uint32_t channels)
+{
+    struct gm_tiles tiles = {0, 0, 0};
+    uint64_t tile, count;
+    unsigned long long counted = 0;
+    bool more = gm_run_next_tile(run, &tiles, &tile);
+    if (!R::unique || !gm_counts_narrow(run->job))
+        gm_counts_sink(run, output).clear();
+    for (;;) {
+        c.clear();
+        __syncthreads();
+        for (bool full = false; more && !full; more = gm_run_next_tile(run, &tiles, &tile)) {
+            const uint64_t first = gm_run_tile(run, tile, &count) * channels;
+            const uint32_t elements = (uint32_t)count * channels;
+            gm_counts_tile<C, W, R, C::joins>(c, rule, gm_run_buffer<const W>(run, 0) + first, elements);
+            full = c.full(run, elements);
+        }
+        counted += c.flush(gm_counts_sink(run, output), rule);
+        if (!more)
+            break;
+    }
+    gm_counts_answer(run, counted);
+}
+
+/* Packs of rows that a thread of the last block has on their way. */
+#define GM_COUNTS_ROWS_AHEAD 16u
+
+/* A pack of the rows of some shares, every so many from the first on. */
+__device__ __forceinline__ uint4 gm_counts_add_rows(const uint4 *rows, uint32_t stride, uint32_t first, uint32_t step,
+                                                    uint32_t shares)
+{
+    uint4 sum = make_uint4(0, 0, 0, 0);
+#pragma unroll 1
+    for (uint32_t base = first; base < shares; base += step * GM_COUNTS_ROWS_AHEAD) {
+        uint4 v[GM_COUNTS_ROWS_AHEAD];
+#pragma unroll
+        for (uint32_t k = 0; k < GM_COUNTS_ROWS_AHEAD; k++) {
+            const uint32_t share = base + k * step;
+            v[k] = share < shares ? __ldcg(rows + (uint64_t)share * stride) : make_uint4(0, 0, 0, 0);
+        }
+#pragma unroll
+        for (uint32_t k = 0; k < GM_COUNTS_ROWS_AHEAD; k++)
+            sum.x += v[k].x, sum.y += v[k].y, sum.z += v[k].z, sum.w += v[k].w;
+    }
+    return sum;
+}
+
+/* Rows of 32-bit words: groups of threads take every so many rows, four words each, shared memory joins the groups. */
+static __device__ __noinline__ void gm_counts_finish_narrow(struct gm_run *run, uint32_t output)
 {
     const struct gm_job *job = run->job;
-    const unsigned long long *rows = (const unsigned long long *)job->workspace;
-    unsigned long long *out = gm_run_buffer<unsigned long long>(run, output);
-    unsigned long long *part = gm_run_scratch<unsigned long long>(0), counted = 0;
-    const uint32_t bins = job->bins, shares = job->shares, wide = (bins + 31u) / 32u * 32u;
-    const uint32_t lanes = wide < GM_CUDA_THREADS ? wide : GM_CUDA_THREADS, groups = GM_CUDA_THREADS / lanes;
+    const uint4 *rows = (const uint4 *)job->workspace;
+    unsigned long long *out = gm_run_buffer<unsigned long long>(run, output), counted = 0;
+    uint4 *part = gm_run_scratch<uint4>(0);
+    const uint32_t *word = gm_run_scratch<uint32_t>(0);
+    const uint32_t bins = job->bins, packs = gm_counts_stride(job) / 4u;
+    const uint32_t lanes = packs < GM_CUDA_THREADS ? packs : GM_CUDA_THREADS, groups = GM_CUDA_THREADS / lanes;
     const uint32_t group = threadIdx.x / lanes, lane = threadIdx.x % lanes;
-    for (uint32_t base = 0; base < bins; base += lanes) {
-        const uint32_t bin = base + lane;
-        unsigned long long sum = 0;
-        if (group < groups && bin < bins) {
-#pragma unroll 8
-            for (uint32_t s = group; s < shares; s += groups)
-                sum += __ldcg(&rows[(uint64_t)s * bins + bin]);
-        }
-        part[threadIdx.x] = sum;
+#pragma unroll 1
+    for (uint32_t base = 0; base < packs; base += lanes) {
+        if (group < groups && base + lane < packs)
+            part[threadIdx.x] = gm_counts_add_rows(rows + base + lane, packs, group, groups, job->shares);
         __syncthreads();
-        if (group == 0 && bin < bins) {
-            for (uint32_t g = 1; g < groups; g++)
-                sum += part[g * lanes + lane];
-            out[bin] = sum;
+#pragma unroll 1
+        for (uint32_t i = threadIdx.x; i < lanes * 4u && base * 4u + i < bins; i += GM_CUDA_THREADS) {
+            uint32_t sum = 0;
+#pragma unroll 4
+            for (uint32_t g = 0; g < groups; g++)
+                sum += word[g * lanes * 4u + i];
+            out[base * 4u + i] = sum;
             counted += sum;
         }
         __syncthreads();
     }
-    counted = gm_block_combine<gm_counts_sum>(counted, part);
+    counted = gm_block_combine<gm_counts_sum>(counted, gm_run_scratch<unsigned long long>(0));
     if (threadIdx.x == 0)
         run->result = counted;
+}
+
+/* Rows of 64-bit words: a bin after the other, since there are many elements or one bin. */
+static __device__ __noinline__ void gm_counts_finish_wide(struct gm_run *run, uint32_t output)
+{
+    const struct gm_job *job = run->job;
+    const unsigned long long *rows = (const unsigned long long *)job->workspace;
+    unsigned long long *out = gm_run_buffer<unsigned long long>(run, output), counted = 0;
+#pragma unroll 1
+    for (uint32_t bin = threadIdx.x; bin < job->bins; bin += GM_CUDA_THREADS) {
+        unsigned long long sum = 0;
+#pragma unroll 8
+        for (uint32_t share = 0; share < job->shares; share++)
+            sum += __ldcg(&rows[(uint64_t)share * job->bins + bin]);
+        out[bin] = sum;
+        counted += sum;
+    }
+    counted = gm_block_combine<gm_counts_sum>(counted, gm_run_scratch<unsigned long long>(0));
+    if (threadIdx.x == 0)
+        run->result = counted;
+}
+
+/* The rows of all shares into a buffer; the result is how many were counted. */
+__device__ __forceinline__ void gm_counts_finish(struct gm_run *run, uint32_t output)
+{
+    if (run->job->shares == 1u)
+        return; /* its counts are there */
+    if (gm_counts_narrow(run->job))
+        gm_counts_finish_narrow(run, output);
+    else
+        gm_counts_finish_wide(run, output);
 }
 
 #endif

@@ -1,20 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * histogram on blocks: counts.cuh, and of many bins counts_many.cuh, with equal bins (bins.h). Bytes are counted by
- * value, and the rule is asked once for each value at the end, if there are not many bins.
+ * histogram on blocks: counts_stream.cuh, counts.cuh and of many bins counts_many.cuh, with equal bins (bins.h). Bytes
+ * are counted by value, and the rule is asked once for each value at the end, if there are not many bins.
  */
 #include "ops/counts_many.cuh"
+#include "ops/counts_stream.cuh"
 
 namespace
 {
 
 template <typename W> struct even {
-    struct gm_bins bins;
+    static constexpr bool unique = sizeof(W) != 1;
+    struct gm_bins_fast fast; /* of bytes for the rule alone */
+    const struct gm_job *job;
     uint32_t dtype;
 
-    __device__ __forceinline__ explicit even(const struct gm_job *job)
-        : bins(gm_counts_bins(job->value[0], job->value[1], job->bins)), dtype(job->dtype)
+    __device__ __forceinline__ explicit even(const struct gm_job *a_job) : job(a_job), dtype(a_job->dtype) {}
+    __device__ __forceinline__ void prepare()
     {
+        fast = gm_stream_make(0, job->value[0], job->value[1], job->bins, dtype);
     }
     __device__ __forceinline__ void at(uint32_t) {}
     __device__ __forceinline__ uint32_t cell(typename gm_counts_word<W>::type v)
@@ -22,26 +26,43 @@ template <typename W> struct even {
         if constexpr (sizeof(W) == 1)
             return v;
         else
-            return gm_bin_index(&bins, gm_counts_number(v, dtype));
+            return gm_stream_bin(fast, 0, dtype, v);
+    }
+    __device__ __forceinline__ void pack(gm_counts_shared &c, uint4 v, uint32_t)
+    {
+        if constexpr (sizeof(W) == 1) {
+#pragma unroll 4 /* a word at a time: registers are few */
+            for (uint32_t e = 0; e < 16u; e++)
+                c.add(gm_counts_pack<W>::get(v, e));
+        } else {
+            gm_stream_pack<W>(c, fast, dtype, v, gm_stream_one());
+        }
     }
     __device__ __forceinline__ uint32_t target(uint32_t i) const
     {
-        return sizeof(W) == 1 ? gm_bin_index(&bins, (double)i) : i;
+        return sizeof(W) == 1 ? gm_stream_ask(0, (double)i) : i;
     }
 };
 
-template <typename W> __device__ __noinline__ void share_few(struct gm_run *run)
+template <typename W> __device__ __forceinline__ uint32_t cells(const struct gm_job *job)
 {
-    even<W> rule(run->job);
-    gm_counts_few counts(run);
-    gm_counts_share<W>(run, counts, rule, 1);
+    return sizeof(W) == 1 ? 256u : job->bins;
 }
 
+template <typename W> __device__ __noinline__ void share_stream(struct gm_run *run)
+{
+    even<W> rule(run->job);
+    gm_counts_shared counts(cells<W>(run->job), 0, GM_STREAM_ROOM, gm_counts_elements(run->job, 1));
+    gm_stream_tiles<W, GM_TILE_BYTES_histogram>(run, counts, rule, 1, 1);
+}
+
+/* More counters: lanes that meet are joined. */
 template <typename W> __device__ __noinline__ void share_shared(struct gm_run *run)
 {
     even<W> rule(run->job);
-    gm_counts_shared counts(sizeof(W) == 1 ? 256u : run->job->bins, 0, GM_BLOCK_SCRATCH);
-    gm_counts_share<W>(run, counts, rule, 1);
+    gm_counts_shared counts(run->job->bins, 0, GM_STREAM_ROOM, gm_counts_elements(run->job, 1));
+    rule.prepare();
+    gm_counts_share<W>(run, counts, rule, 1, 1);
 }
 
 template <typename W> struct source {
@@ -72,9 +93,9 @@ template <typename W> __device__ __forceinline__ void share_of(struct gm_run *ru
 {
     if (gm_hist_many(run->job))
         share_many<W>(run);
-    else if (sizeof(W) != 1 && run->job->bins <= GM_COUNTS_FEW)
-        share_few<W>(run);
-    else
+    else if (sizeof(W) == 1 || gm_counts_shared::fits_apart(run->job->bins, GM_STREAM_ROOM))
+        share_stream<W>(run);
+    else if constexpr (sizeof(W) != 1)
         share_shared<W>(run);
 }
 

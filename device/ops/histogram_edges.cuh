@@ -14,6 +14,7 @@ namespace
 #define EDGES_AT 16u
 
 template <typename W> struct own {
+    static constexpr bool unique = sizeof(W) != 1;
     typedef typename gm_counts_word<W>::type Key;
     struct gm_edge_rule rule;
     const Key *edge;
@@ -63,7 +64,6 @@ template <typename W> struct own {
             return true;
         if (threadIdx.x == 0)
             gm_run_fail(run, GM_EINVAL);
-        gm_counts_clear_row(run); /* the only share's row goes into the output all the same */
         return false;
     }
 };
@@ -80,38 +80,31 @@ template <typename W> __device__ __forceinline__ uint32_t scratch_before(const s
     return EDGES_AT + (edges + 15u) / 16u * 16u;
 }
 
-template <typename W> __device__ __noinline__ void share_few(struct gm_run *run)
-{
-    own<W> rule(run->job);
-    gm_counts_few counts(run);
-    if (rule.copy(run, gm_run_scratch<typename own<W>::Key>(EDGES_AT)))
-        gm_counts_share<W>(run, counts, rule, 1);
-}
-
 template <typename W> __device__ __noinline__ void share_shared(struct gm_run *run)
 {
     own<W> rule(run->job);
     const uint32_t before = scratch_before<W>(run);
-    gm_counts_shared counts(sizeof(W) == 1 ? 256u : run->job->bins, before, GM_BLOCK_SCRATCH - before);
+    gm_counts_shared counts(sizeof(W) == 1 ? 256u : run->job->bins, before, GM_BLOCK_SCRATCH - before,
+                            gm_counts_elements(run->job, 1));
     if (rule.copy(run, gm_run_scratch<typename own<W>::Key>(EDGES_AT)))
-        gm_counts_share<W>(run, counts, rule, 1);
+        gm_counts_share<W>(run, counts, rule, 2, 1);
 }
 
 /* More edges than shared memory holds, and 256 counters. */
 __device__ __noinline__ void share_bytes(struct gm_run *run)
 {
     own<uint8_t> rule(run->job);
-    gm_counts_shared counts(256u, EDGES_AT, GM_BLOCK_SCRATCH - EDGES_AT);
+    gm_counts_shared counts(256u, EDGES_AT, GM_BLOCK_SCRATCH - EDGES_AT, gm_counts_elements(run->job, 1));
     if (rule.copy(run, workspace_edges<uint32_t>(run)))
-        gm_counts_share<uint8_t>(run, counts, rule, 1);
+        gm_counts_share<uint8_t>(run, counts, rule, 2, 1);
 }
 
 template <typename W> __device__ __noinline__ void share_global(struct gm_run *run)
 {
     own<W> rule(run->job);
-    gm_counts_global counts(run);
+    gm_counts_global counts(gm_counts_sink(run, 2));
     if (rule.copy(run, workspace_edges<typename own<W>::Key>(run)))
-        gm_counts_share<W>(run, counts, rule, 1);
+        gm_counts_share<W>(run, counts, rule, 2, 1);
 }
 
 /* Edges and at least one copy of the counters. */
@@ -123,9 +116,7 @@ template <typename W> __device__ __forceinline__ bool fits(const struct gm_run *
 
 template <typename W> __device__ __forceinline__ void share_of(struct gm_run *run)
 {
-    if (run->job->bins <= GM_COUNTS_FEW)
-        share_few<W>(run);
-    else if (fits<W>(run, run->job->bins))
+    if (fits<W>(run, run->job->bins))
         share_shared<W>(run);
     else
         share_global<W>(run);

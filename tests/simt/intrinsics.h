@@ -167,6 +167,24 @@ static inline float __fmaf_rn(float a, float b, float c)
 {
     return gm_simt_f32(fmaf(a, b, c));
 }
+/* Rounded down: a sum of two numbers of f64, with what is lost when they are added. */
+static inline float gm_simt_sum_down(double a, double b)
+{
+    const double sum = a + b, part = sum - a, lost = (a - (sum - part)) + (b - part);
+    const float v = (float)sum;
+    if (sum == 0 && (a != 0 || signbit(a) != signbit(b)))
+        return -0.0f;
+    return gm_simt_f32(isfinite(sum) && ((double)v > sum || ((double)v == sum && lost < 0)) ? nextafterf(v, -INFINITY)
+                                                                                            : v);
+}
+static inline float __fsub_rd(float a, float b)
+{
+    return gm_simt_sum_down(a, -(double)b);
+}
+static inline float __fmaf_rd(float a, float b, float c)
+{
+    return gm_simt_sum_down((double)a * b, c);
+}
 static inline double __dadd_rn(double a, double b)
 {
     return a + b;
@@ -208,7 +226,8 @@ static inline double __fma_rn(double a, double b, double c)
 X(int)
 X(unsigned)
 X(long)
-X(unsigned long) X(long long) X(unsigned long long)
+X(unsigned long)
+X(long long) X(unsigned long long)
 #undef X
     static inline float min(float a, float b)
 {
@@ -248,6 +267,21 @@ static inline float __ull2float_rn(unsigned long long v)
 static inline float __double2float_rn(double v)
 {
     return gm_simt_f32((float)v);
+}
+#define X(name, T)                                                                                                     \
+    static inline float name(T v)                                                                                      \
+    {                                                                                                                  \
+        const float f = (float)v;                                                                                      \
+        return (__int128)f > v ? nextafterf(f, -INFINITY) : f;                                                         \
+    }
+X(__int2float_rd, int)
+X(__uint2float_rd, unsigned)
+X(__ll2float_rd, long long)
+X(__ull2float_rd, unsigned long long)
+#undef X
+static inline float __double2float_rd(double v)
+{
+    return gm_simt_sum_down(v, 0.0);
 }
 static inline double __int2double_rn(int v)
 {
