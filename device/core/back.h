@@ -13,7 +13,7 @@
 #include "workspace.h"
 
 #define GM_INBOX_TAKE 32u /* messages that are taken in one turn */
-#define GM_BACK_MORE  3u  /* further messages of each SIMT lane of a GPU, when all of them have one */
+#define GM_BACK_MORE 3u   /* further messages of each SIMT lane of a GPU, when all of them have one */
 
 /* Counts a kind of end. One thread. */
 GM_DEV void gm_back_count_kind(uint64_t *counter, uint32_t n)

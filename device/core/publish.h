@@ -10,11 +10,11 @@
 
 #include "slot.h"
 
-#define GM_ACKS_MORE 3u                  /* further ones of each SIMT lane, when all of the first were read */
-#define GM_ACKS_LOOK (4u * GM_WARP)      /* acknowledgements that the back looks at in one turn */
+#define GM_ACKS_MORE 3u             /* further ones of each SIMT lane, when all of the first were read */
+#define GM_ACKS_LOOK (4u * GM_WARP) /* acknowledgements that the back looks at in one turn */
 
-/* How many were read, from a position on. More than the first are on their way at once; they need no acquire: on a GPU a
- * slot's words are in registers before its acknowledgement is stored. */
+/* How many were read, from a position on. More than the first are on their way at once; they need no acquire: on a GPU
+ * a slot's words are in registers before its acknowledgement is stored. */
 GM_DEV uint32_t gm_acks_run(const struct gm_core *core, uint64_t from)
 {
     const uint64_t at = from + gm_lane_id();

@@ -73,7 +73,7 @@ GM_DEV void gm_start_entry(const struct gm_disp *d, struct gm_entry *entry, cons
         count2 = args.count2;
         gm_store_pair_gpu(entry->more, args.value[2], args.value[3]);
     }
-    gm_store_pair_gpu(&entry->arrived, 0, job->shares); /* arrived, next_tile */
+    gm_store_pair_gpu(&entry->arrived, 0, job->shares);                       /* arrived, next_tile */
     gm_store_pair_gpu(&entry->abort, 0, generation | (uint64_t)count2 << 32); /* abort, status; generation, count2 */
     if (job->marks & GM_MARK_HOST)
         gm_journal_started(lane, job->position); /* ordered by the system fence of gm_start_publish */
@@ -213,7 +213,10 @@ GM_HD uint64_t gm_tally(uint32_t consumed, uint32_t started, uint32_t refused, u
 {
     return consumed | (uint64_t)started << 16 | (uint64_t)refused << 32 | (uint64_t)tickets << 48;
 }
-GM_HD uint32_t gm_tally_consumed(uint64_t tally) { return (uint32_t)tally & 0xffffu; }
+GM_HD uint32_t gm_tally_consumed(uint64_t tally)
+{
+    return (uint32_t)tally & 0xffffu;
+}
 
 /* Nothing more is taken from a lane; what is in flight runs out. One thread. */
 GM_DEV void gm_lane_shut(struct gm_disp *d, uint32_t lane_index)
@@ -466,7 +469,10 @@ struct gm_quick {
 };
 
 /* Which of the descriptors is this SIMT lane's; from count on it has none. */
-GM_DEV uint32_t gm_quick_rank(const struct gm_quick *q) { return q->count > 1u ? gm_lane_id() : 0u; }
+GM_DEV uint32_t gm_quick_rank(const struct gm_quick *q)
+{
+    return q->count > 1u ? gm_lane_id() : 0u;
+}
 
 /* Whether a descriptor may be of a job that fits its slot, by its size alone: others are not checked twice. */
 GM_DEV bool gm_quick_may(const struct gm_disp *d, const struct gm_words *words)
@@ -475,8 +481,8 @@ GM_DEV bool gm_quick_may(const struct gm_disp *d, const struct gm_words *words)
     if (op >= GM_OP_COUNT || (word0 >> 24 & GM_FLAG_WIDE) != 0)
         return false;
     const struct gm_op_row *row = &d->op_row[op];
-    return row->work == GM_WORK_ONE || gm_desc_get64(words->w, GM_W_N) * gm_dtype_bytes(word0 >> 16 & 0xffu) <=
-                                           row->tile_bytes;
+    return row->work == GM_WORK_ONE ||
+           gm_desc_get64(words->w, GM_W_N) * gm_dtype_bytes(word0 >> 16 & 0xffu) <= row->tile_bytes;
 }
 
 /* Whether all of them are jobs that fit their tickets' slots. Whole warp. */

@@ -309,7 +309,7 @@ GM_DEV_CALL uint32_t gm_turn_attend(struct gm_disp *d, uint32_t turns)
  * back have found is done, and the lane that is looked at next is chosen. A call, so that the quick way is short. Whole
  * warp. */
 GM_DEV_CALL void gm_turn_slow(struct gm_disp *d, uint32_t lane_index, uint32_t complete, bool begun, bool aims,
-                                  uint32_t turns)
+                              uint32_t turns)
 {
     d = gm_disp_here(d);
     const uint32_t attention = gm_agreed_u32(&d->crew.attention);

@@ -75,8 +75,8 @@ void gm_case_check_bytes(const uint8_t *is, const uint8_t *should, uint64_t byte
     for (uint64_t at = i; at <= last; at++)
         count += is[at] != should[at];
     fail_msg("%s: %s differs in %llu of %llu bytes, from %llu to %llu; the first is %02x, not %02x", what, which,
-             (unsigned long long)count, (unsigned long long)bytes, (unsigned long long)i, (unsigned long long)last, is[i],
-             should[i]);
+             (unsigned long long)count, (unsigned long long)bytes, (unsigned long long)i, (unsigned long long)last,
+             is[i], should[i]);
 }
 
 static double float_at(const uint8_t *data, uint64_t i, uint32_t dtype)
