@@ -31,7 +31,7 @@ template <typename W> struct even {
     __device__ __forceinline__ void pack(gm_counts_shared &c, uint4 v, uint32_t)
     {
         if constexpr (sizeof(W) == 1) {
-#pragma unroll 4 /* a word at a time: registers are few */
+#pragma unroll
             for (uint32_t e = 0; e < 16u; e++)
                 c.add_if(true, gm_counts_pack<W>::get(v, e)); /* all 256 are there */
         } else {

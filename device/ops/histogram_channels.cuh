@@ -48,7 +48,7 @@ template <typename W> struct channels_rule {
         at(element);
         gm_stream_channels first = {base, each, channels * each};
         if constexpr (sizeof(W) == 1) {
-#pragma unroll 4 /* a word at a time: registers are few */
+#pragma unroll
             for (uint32_t e = 0; e < 16u; e++)
                 c.add_if(true, first.next() + gm_counts_pack<W>::get(v, e));
         } else {
