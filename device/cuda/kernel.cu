@@ -155,13 +155,22 @@ static __device__ __noinline__ void back(const struct gm_launch *launch)
 #define GM_WINGS_RUN 0 /* where nothing goes the quick way (GM_QUICK_MAX), no lane is ever leased */
 #endif
 
+/* Between two looks of a wing for a lease: looks without a break take turns in shared memory from the front, whose round
+ * trips they make longer. */
+#define GM_WING_IDLE_NS 500u
+
 /* A wing, in a function of its own as the front. One warp. */
 static __device__ __noinline__ void wing(uint32_t w)
 {
     struct gm_disp *d = gm_disp_here(NULL);
     struct gm_wing_look look;
     gm_wing_init(d, w, &look);
-    while (gm_wing_turn(&d->core, d, w, &look) || gm_agreed_u32(&d->crew.leave) == 0) {
+    for (;;) {
+        if (gm_wing_turn(&d->core, d, w, &look))
+            continue;
+        if (gm_agreed_u32(&d->crew.leave) != 0)
+            break;
+        __nanosleep(GM_WING_IDLE_NS);
     }
 }
 

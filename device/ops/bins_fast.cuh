@@ -25,13 +25,14 @@ struct gm_bins_fast {
     float low, high;   /* from where to where in a bin a value is sure to be in it */
     uint32_t bins;
 
-    /* GM_BIN_NONE or any other number that is none of a bin, if the value is outside. Not true: ask the rule. */
+    /* GM_BIN_NONE or any other number above bins, if the value is outside. Not true, or equal to bins, which may be hi:
+     * ask the rule. */
     __device__ __forceinline__ bool find(float x, uint32_t *bin) const
     {
         const float distance = __fsub_rd(x, lo), whole = __fmaf_rd(distance, inverse, GM_BINS_WHOLE);
         const float part = __fmaf_rn(distance, inverse, -__fsub_rn(whole, GM_BINS_WHOLE));
         *bin = __float_as_uint(whole) - GM_BINS_WHOLE_BITS;
-        return part >= low && part <= high && *bin != bins; /* not of NaN */
+        return part >= low && part <= high; /* not of NaN */
     }
 };
 
@@ -79,18 +80,47 @@ __device__ __forceinline__ struct gm_bins_fast gm_bins_fast_make(const struct gm
     return f;
 }
 
-/* Rounded down, or as it is. */
-__device__ __forceinline__ float gm_bins_float(uint32_t v, uint32_t dtype)
+/* Elements, rounded down, or as they are. */
+template <uint32_t E>
+__device__ __forceinline__ void gm_bins_floats(const uint32_t (&v)[E], uint32_t dtype, float (&x)[E])
 {
-    return dtype == GM_DTYPE_f32   ? __uint_as_float(v)
-           : dtype == GM_DTYPE_i32 ? __int2float_rd((int)v)
-                                   : __uint2float_rd(v);
+    if (dtype == GM_DTYPE_f32) {
+#pragma unroll
+        for (uint32_t e = 0; e < E; e++)
+            x[e] = __uint_as_float(v[e]);
+    } else if (dtype == GM_DTYPE_i32) {
+#pragma unroll
+        for (uint32_t e = 0; e < E; e++)
+            x[e] = __int2float_rd((int)v[e]);
+    } else {
+#pragma unroll
+        for (uint32_t e = 0; e < E; e++)
+            x[e] = __uint2float_rd(v[e]);
+    }
 }
-__device__ __forceinline__ float gm_bins_float(uint64_t v, uint32_t dtype)
+template <uint32_t E>
+__device__ __forceinline__ void gm_bins_floats(const uint64_t (&v)[E], uint32_t dtype, float (&x)[E])
 {
-    return dtype == GM_DTYPE_f64   ? __double2float_rd(__longlong_as_double((long long)v))
-           : dtype == GM_DTYPE_i64 ? __ll2float_rd((long long)v)
-                                   : __ull2float_rd((unsigned long long)v);
+    if (dtype == GM_DTYPE_f64) {
+#pragma unroll
+        for (uint32_t e = 0; e < E; e++)
+            x[e] = __double2float_rd(__longlong_as_double((long long)v[e]));
+    } else if (dtype == GM_DTYPE_i64) {
+#pragma unroll
+        for (uint32_t e = 0; e < E; e++)
+            x[e] = __ll2float_rd((long long)v[e]);
+    } else {
+#pragma unroll
+        for (uint32_t e = 0; e < E; e++)
+            x[e] = __ull2float_rd((unsigned long long)v[e]);
+    }
+}
+template <typename V> __device__ __forceinline__ float gm_bins_float(V v, uint32_t dtype)
+{
+    const V one[1] = {v};
+    float x[1];
+    gm_bins_floats(one, dtype, x);
+    return x[0];
 }
 
 #endif

@@ -80,56 +80,80 @@ struct gm_counts_sink {
     }
 };
 
+/* The same value, of which the compiler does not know where it comes from: it would make it anew for each use, from
+ * sm_90 on with an address of the block's cluster. Before, a shuffle may be a call. Whole warp. */
+__device__ __forceinline__ unsigned long long gm_counts_keep(unsigned long long v)
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
+    return v;
+#else
+    return __shfl_sync(0xffffffffu, v, threadIdx.x & 31u);
+#endif
+}
+
 /* 32-bit counters in shared memory, up to a copy for each lane, side by side: copies for all lanes lie in different
- * banks, so that the lanes of a warp never meet, whatever the data. Emptied before they can overflow. */
+ * banks, so that the lanes of a warp never meet, whatever the data. Emptied before they can overflow. Behind them is
+ * one that nobody looks at, if they fit apart. */
 struct gm_counts_shared {
     static constexpr bool joins = GM_COUNTS_JOIN;
-    uint32_t *all, *copy; /* copy: this lane's */
-    uint32_t shift, cells, since;
+    uint32_t *all;
+    size_t lane;                 /* where this lane's copies begin, as an address in shared memory */
+    uint32_t step, cells, since; /* step: bytes from counter to counter */
 
     /* room: bytes of scratch from offset on. elements: about as many as the share has, or more. */
     __device__ __forceinline__ gm_counts_shared(uint32_t a_cells, uint32_t offset, uint32_t room, uint32_t elements)
-        : all(gm_run_scratch<uint32_t>(offset)), shift(5), cells(a_cells), since(0)
+        : all(gm_run_scratch<uint32_t>(offset)), step(128), cells(a_cells), since(0)
     {
         uint32_t most = elements > GM_COUNTS_CHEAP ? elements : GM_COUNTS_CHEAP;
         most = most < room / 4u ? most : room / 4u;
-        while (shift != 0 && cells << shift > most)
-            shift--;
-        copy = all + (threadIdx.x & ((1u << shift) - 1u));
+        while (step != 4u && (cells + 1u) * (step / 4u) > most)
+            step /= 2u;
+        lane = (size_t)gm_counts_keep(__cvta_generic_to_shared(all + threadIdx.x % (step / 4u)));
     }
+    /* The copies are a power of two. */
+    __device__ __forceinline__ uint32_t shift() const { return (uint32_t)__ffs((int)step) - 3u; }
     static __device__ __forceinline__ bool fits(uint32_t cells, uint32_t room) { return cells * 4u <= room; }
     static __device__ __forceinline__ bool fits_apart(uint32_t cells, uint32_t room)
     {
-        return cells <= room / 4u >> GM_COUNTS_APART;
+        return cells < room / 4u >> GM_COUNTS_APART;
     }
 
-    __device__ __forceinline__ bool looks() const { return shift < GM_COUNTS_APART; }
+    __device__ __forceinline__ bool looks() const { return step < 4u << GM_COUNTS_APART; }
     __device__ __forceinline__ void clear()
     {
 #pragma unroll 4
-        for (uint32_t i = threadIdx.x; i < cells << shift; i += GM_CUDA_THREADS)
+        for (uint32_t i = threadIdx.x; i < cells << shift(); i += GM_CUDA_THREADS)
             all[i] = 0;
+    }
+    __device__ __forceinline__ uint32_t *at(uint32_t cell) const
+    {
+        return (uint32_t *)__cvta_shared_to_generic(lane + cell * step);
     }
     /* By the constant 1: the hardware then counts lanes that meet instead of serving one after the other. */
     __device__ __forceinline__ void add(uint32_t cell)
     {
         if (cell < cells)
-            atomicAdd(&copy[cell << shift], 1u);
+            atomicAdd(at(cell), 1u);
+    }
+    /* The same without a branch. there: that cell is below cells. */
+    __device__ __forceinline__ void add_if(bool there, uint32_t cell)
+    {
+        atomicAdd(at(there ? cell : cells), 1u);
     }
     __device__ __forceinline__ void add_many(uint32_t cell, uint32_t times)
     {
         if (cell < cells)
-            atomicAdd(&copy[cell << shift], times);
+            atomicAdd(at(cell), times);
     }
     /* Of all copies. Lanes begin at different ones, so that they look into different banks. cell: the thread's number,
      * or GM_CUDA_THREADS more, and so on. */
     __device__ __forceinline__ uint32_t sum(uint32_t cell) const
     {
-        const uint32_t copies = 1u << shift, turn = threadIdx.x >> (5u - shift);
+        const uint32_t copies = step / 4u, turn = threadIdx.x >> (5u - shift());
         uint32_t sum = 0;
 #pragma unroll 8
         for (uint32_t k = 0; k < copies; k++)
-            sum += all[(cell << shift) + ((k + turn) & (copies - 1u))];
+            sum += all[cell * copies + ((k + turn) & (copies - 1u))];
         return sum;
     }
     /* Sums into the sink; how many this thread added. Barriers before and behind. */

@@ -36,15 +36,13 @@ __device__ __forceinline__ struct gm_bins_fast gm_stream_make(uint32_t dimension
     return gm_bins_fast_make(&rule, dtype);
 }
 
-/* Packs of a thread on their way: of a tile of one input, or half as many of each of two. */
+/* Packs of a thread on their way: of a tile of one input, or half as many of each of two. As many as registers hold
+ * without spills. */
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
+#define GM_STREAM_AHEAD 4u
+#else
 #define GM_STREAM_AHEAD 8u
-
-/* A tile that is read by whole packs only, as many of each thread. */
-__device__ __forceinline__ bool gm_stream_whole(const struct gm_run *run, uint64_t addresses, uint64_t tile,
-                                                uint32_t packs)
-{
-    return (addresses & 15u) == 0 && packs <= GM_STREAM_AHEAD && (tile + 1u) * run->job->tile_elements <= run->job->n;
-}
+#endif
 
 /* What the rule itself says. */
 __device__ __forceinline__ uint32_t gm_stream_ask(uint32_t dimension, double x)
@@ -57,8 +55,12 @@ template <typename V>
 __device__ __forceinline__ uint32_t gm_stream_bin(const gm_bins_fast &fast, uint32_t dimension, uint32_t dtype, V v)
 {
     uint32_t bin;
-    return fast.find(gm_bins_float(v, dtype), &bin) ? bin : gm_stream_ask(dimension, gm_counts_number(v, dtype));
+    return fast.find(gm_bins_float(v, dtype), &bin) && bin != fast.bins
+               ? bin
+               : gm_stream_ask(dimension, gm_counts_number(v, dtype));
 }
+
+template <typename W> using gm_stream_word = typename gm_counts_word<W>::type;
 
 /* Where the counters of each element begin, one after the other: of one channel at 0. */
 struct gm_stream_one {
@@ -81,34 +83,48 @@ __device__ __forceinline__ void gm_stream_pack(C &c, const gm_bins_fast &fast, u
     constexpr uint32_t E = 16u / sizeof(W);
     typedef gm_counts_pack<W> Pack;
     B again = base;
-    uint32_t unsure = 0;
+    gm_stream_word<W> word[E];
+    float x[E];
+    uint32_t bin[E];
+    bool sure[E], all = true;
+#pragma unroll
+    for (uint32_t e = 0; e < E; e++)
+        word[e] = Pack::get(v, e);
+    gm_bins_floats(word, dtype, x);
 #pragma unroll
     for (uint32_t e = 0; e < E; e++) {
         const uint32_t first = base.next();
-        uint32_t bin;
-        const bool sure = fast.find(gm_bins_float(Pack::get(v, e), dtype), &bin);
-        unsure |= sure ? 0 : 1u << e;
-        if (sure && bin < fast.bins)
-            c.add(first + bin);
+        sure[e] = fast.find(x[e], &bin[e]);
+        const bool there = sure[e] && bin[e] < fast.bins;
+        c.add_if(there, first + bin[e]);
+        all = all && there;
     }
-    if (unsure == 0)
+    if (all)
+        return;
+    /* Most of these are outside. */
+    all = true;
+#pragma unroll
+    for (uint32_t e = 0; e < E; e++)
+        all = all && sure[e] && bin[e] != fast.bins;
+    if (all)
         return;
 #pragma unroll 1
     for (uint32_t e = 0; e < E; e++) {
         const uint32_t first = again.next();
-        if ((unsure >> e & 1u) == 0)
+        const gm_stream_word<W> one = Pack::get(v, e);
+        if (fast.find(gm_bins_float(one, dtype), &bin[0]) && bin[0] != fast.bins)
             continue;
-        const uint32_t bin = gm_stream_ask(0, gm_counts_number(Pack::get(v, e), dtype));
-        if (bin < fast.bins)
-            c.add(first + bin);
+        bin[0] = gm_stream_ask(0, gm_counts_number(one, dtype));
+        c.add_if(bin[0] < fast.bins, first + bin[0]);
     }
 }
 
-template <uint32_t A> __device__ __forceinline__ void gm_stream_load(uint4 (&v)[A], const uint4 *from, uint32_t packs)
+/* mine: packs from the thread's first one on. */
+template <uint32_t A> __device__ __forceinline__ void gm_stream_load(uint4 (&v)[A], const uint4 *from, uint32_t mine)
 {
 #pragma unroll
     for (uint32_t k = 0; k < A; k++)
-        v[k] = threadIdx.x + k * GM_CUDA_THREADS < packs ? __ldcg(from + k * GM_CUDA_THREADS) : make_uint4(0, 0, 0, 0);
+        v[k] = k * GM_CUDA_THREADS < mine ? __ldcg(from + k * GM_CUDA_THREADS) : make_uint4(0, 0, 0, 0);
 }
 
 /* Elements of a tile that are counted in one go: up to the first address that is a multiple of 16, packs, what is left.
@@ -126,7 +142,9 @@ template <typename W> struct gm_stream_part {
         head = to_grid < count ? to_grid : count;
         packs = (count - head) / (16u / (uint32_t)sizeof(W));
     }
+    /* Of the thread. */
     __device__ __forceinline__ const uint4 *from() const { return (const uint4 *)(data + head) + threadIdx.x; }
+    __device__ __forceinline__ uint32_t mine() const { return packs > threadIdx.x ? packs - threadIdx.x : 0; }
 };
 
 /* A share's way through parts of its tiles. PART: elements of a part; whole: no tile has more. */
@@ -167,15 +185,15 @@ __device__ __forceinline__ void gm_stream_count(gm_counts_shared &c, R &rule, ui
                                                 const gm_stream_part<W> &part, const gm_stream_part<W> &next)
 {
     constexpr uint32_t E = 16u / sizeof(W);
-    const uint4 *from = next.from();
+    const uint4 *from = (const uint4 *)(uintptr_t)gm_counts_keep((uintptr_t)next.from());
+    const uint32_t mine = part.mine(), then = next.mine(), first = part.element + part.head + threadIdx.x * E;
 #pragma unroll
     for (uint32_t k = 0; k < A; k++) {
-        const uint32_t at = threadIdx.x + k * GM_CUDA_THREADS;
         const uint4 now = v[k];
-        if (at < next.packs)
+        if (k * GM_CUDA_THREADS < then)
             v[k] = __ldcg(from + k * GM_CUDA_THREADS);
-        if (at < part.packs)
-            rule.pack(c, now, part.element + part.head + at * E);
+        if (k * GM_CUDA_THREADS < mine)
+            rule.pack(c, now, first + k * GM_CUDA_THREADS * E);
     }
     /* Fewer than a pack at either end. */
     const uint32_t tail = part.head + part.packs * E, i = threadIdx.x < part.head ? 0 : tail - part.head;
@@ -197,7 +215,7 @@ __device__ __forceinline__ void gm_stream_tiles(struct gm_run *run, gm_counts_sh
     uint4 v[A];
     rule.prepare();
     bool more = way.next(run, channels, &part);
-    gm_stream_load(v, part.from(), part.packs);
+    gm_stream_load(v, part.from(), part.mine());
     if (!R::unique || !gm_counts_narrow(run->job))
         gm_counts_sink(run, output).clear();
 #pragma unroll 1

@@ -15,7 +15,7 @@ template <typename W> struct even {
     const struct gm_job *job;
     uint32_t dtype;
 
-    __device__ __forceinline__ explicit even(const struct gm_job *a_job) : job(a_job), dtype(a_job->dtype) {}
+    __device__ __forceinline__ even(const struct gm_job *a_job, uint32_t a_dtype) : job(a_job), dtype(a_dtype) {}
     __device__ __forceinline__ void prepare()
     {
         fast = gm_stream_make(0, job->value[0], job->value[1], job->bins, dtype);
@@ -31,9 +31,9 @@ template <typename W> struct even {
     __device__ __forceinline__ void pack(gm_counts_shared &c, uint4 v, uint32_t)
     {
         if constexpr (sizeof(W) == 1) {
-#pragma unroll 4 /* a word at a time: registers are few */
+#pragma unroll
             for (uint32_t e = 0; e < 16u; e++)
-                c.add(gm_counts_pack<W>::get(v, e));
+                c.add_if(true, gm_counts_pack<W>::get(v, e)); /* all 256 are there */
         } else {
             gm_stream_pack<W>(c, fast, dtype, v, gm_stream_one());
         }
@@ -49,9 +49,10 @@ template <typename W> __device__ __forceinline__ uint32_t cells(const struct gm_
     return sizeof(W) == 1 ? 256u : job->bins;
 }
 
-template <typename W> __device__ __noinline__ void share_stream(struct gm_run *run)
+/* dtype: a constant, or 0 for the job's. */
+template <typename W, uint32_t dtype> __device__ __noinline__ void share_stream(struct gm_run *run)
 {
-    even<W> rule(run->job);
+    even<W> rule(run->job, dtype != 0 ? dtype : run->job->dtype);
     gm_counts_shared counts(cells<W>(run->job), 0, GM_STREAM_ROOM, gm_counts_elements(run->job, 1));
     gm_stream_tiles<W, GM_TILE_BYTES_histogram>(run, counts, rule, 1, 1);
 }
@@ -59,7 +60,7 @@ template <typename W> __device__ __noinline__ void share_stream(struct gm_run *r
 /* More counters: lanes that meet are joined. */
 template <typename W> __device__ __noinline__ void share_shared(struct gm_run *run)
 {
-    even<W> rule(run->job);
+    even<W> rule(run->job, run->job->dtype);
     gm_counts_shared counts(run->job->bins, 0, GM_STREAM_ROOM, gm_counts_elements(run->job, 1));
     rule.prepare();
     gm_counts_share<W>(run, counts, rule, 1, 1);
@@ -89,12 +90,20 @@ template <typename W> __device__ __forceinline__ void share_many(struct gm_run *
         gm_many_share_sorted<source<W>>(run, 1);
 }
 
+template <typename W> __device__ __forceinline__ void share_of_stream(struct gm_run *run)
+{
+    if (sizeof(W) == 4 && run->job->dtype == GM_DTYPE_f32)
+        share_stream<uint32_t, GM_DTYPE_f32>(run);
+    else
+        share_stream<W, 0>(run);
+}
+
 template <typename W> __device__ __forceinline__ void share_of(struct gm_run *run)
 {
     if (gm_hist_many(run->job))
         share_many<W>(run);
     else if (sizeof(W) == 1 || gm_counts_shared::fits_apart(run->job->bins, GM_STREAM_ROOM))
-        share_stream<W>(run);
+        share_of_stream<W>(run);
     else if constexpr (sizeof(W) != 1)
         share_shared<W>(run);
 }

@@ -22,7 +22,7 @@ template <typename W> struct pair {
     uint32_t dtype;
 
     /* Whole block; a barrier behind it is the caller's. */
-    __device__ __forceinline__ explicit pair(const struct gm_run *run) : dtype(run->job->dtype)
+    __device__ __forceinline__ pair(const struct gm_run *run, uint32_t a_dtype) : dtype(a_dtype)
     {
         const struct gm_job *job = run->job;
         const uint64_t lo_y = gm_run_value2(run), hi_y = gm_run_value3(run);
@@ -70,10 +70,9 @@ template <typename W> struct pair {
         for (uint32_t e = 0; e < E; e++) {
             uint32_t bin_x, bin_y;
             const bool sure_x = x.find(gm_bins_float(Pack::get(vx, e), dtype), &bin_x);
-            const bool sure_y = y.find(gm_bins_float(Pack::get(vy, e), dtype), &bin_y);
-            unsure |= sure_x && sure_y ? 0 : 1u << e;
-            if (sure_x && sure_y)
-                c.add(flat(bin_x, bin_y));
+            const bool sure_y = y.find(gm_bins_float(Pack::get(vy, e), dtype), &bin_y), sure = sure_x && sure_y;
+            c.add_if(sure && bin_x < x.bins && bin_y < y.bins, bin_x * y.bins + bin_y);
+            unsure |= sure && bin_x != x.bins && bin_y != y.bins ? 0 : 1u << e;
         }
         if (unsure == 0)
             return;
@@ -157,7 +156,7 @@ __device__ __forceinline__ void add_tile(const struct gm_run *run, gm_counts_sha
 
 template <typename W> __device__ __forceinline__ void share_pairs(struct gm_run *run, uint32_t before, uint32_t room)
 {
-    const pair<W> rule(run);
+    const pair<W> rule(run, run->job->dtype);
     gm_counts_shared c(run->job->bins, before, room, gm_counts_elements(run->job, 1));
     struct gm_tiles tiles = {0, 0, 0};
     uint64_t tile, count;
@@ -192,11 +191,18 @@ template <typename W> __device__ __noinline__ void share_shared(struct gm_run *r
 #define PACKS (GM_TILE_BYTES_histogram_2d / 16u / GM_CUDA_THREADS)
 static_assert(PACKS % (GM_STREAM_AHEAD / 2u) == 0, "read so many at a time");
 
-/* As gm_stream_tiles, of two inputs: half a tile of each is always on its way. */
-template <typename W> __device__ __noinline__ void share_stream(struct gm_run *run)
+/* A tile that is read by packs only, as many of each thread. */
+__device__ __forceinline__ bool whole(const struct gm_run *run, uint64_t addresses, uint64_t tile)
+{
+    return (addresses & 15u) == 0 && (tile + 1u) * run->job->tile_elements <= run->job->n;
+}
+
+/* As gm_stream_tiles, of two inputs: half a tile of each is always on its way. dtype: a constant, or 0 for the job's.
+ */
+template <typename W, uint32_t dtype> __device__ __noinline__ void share_stream(struct gm_run *run)
 {
     constexpr uint32_t T = GM_CUDA_THREADS, A = GM_STREAM_AHEAD / 2u;
-    const pair<W> rule(run);
+    const pair<W> rule(run, dtype != 0 ? dtype : run->job->dtype);
     gm_counts_shared c(run->job->bins, 0, GM_STREAM_ROOM, gm_counts_elements(run->job, 1));
     const uint64_t address_x = run->job->address[0], address_y = run->job->address[1], both = address_x | address_y;
     struct gm_tiles tiles = {0, 0, 0};
@@ -204,7 +210,7 @@ template <typename W> __device__ __noinline__ void share_stream(struct gm_run *r
     uint64_t tile, next, count;
     uint4 vx[A], vy[A];
     bool more = gm_run_next_tile(run, &tiles, &tile);
-    bool here = more && gm_stream_whole(run, both, tile, A);
+    bool here = more && whole(run, both, tile);
     uint64_t at = (here ? tile : 0) * GM_TILE_BYTES_histogram_2d + threadIdx.x * 16u;
     gm_stream_load(vx, (const uint4 *)(address_x + at), here ? A * T : 0);
     gm_stream_load(vy, (const uint4 *)(address_y + at), here ? A * T : 0);
@@ -217,7 +223,7 @@ template <typename W> __device__ __noinline__ void share_stream(struct gm_run *r
 #pragma unroll 1
         for (bool full = false; more && !full;) {
             more = gm_run_next_tile(run, &tiles, &next);
-            const bool follows = more && gm_stream_whole(run, both, next, A);
+            const bool follows = more && whole(run, both, next);
             const uint64_t after = (follows ? next : tile) * GM_TILE_BYTES_histogram_2d + threadIdx.x * 16u;
             const uint64_t first = gm_run_tile(run, tile, &count);
             full = c.full(run, (uint32_t)count);
@@ -282,8 +288,10 @@ template <typename W> __device__ __forceinline__ void share_many(struct gm_run *
 
 template <typename W> __device__ __forceinline__ void stream(struct gm_run *run)
 {
-    if constexpr (sizeof(W) != 1)
-        share_stream<W>(run);
+    if (sizeof(W) == 4 && run->job->dtype == GM_DTYPE_f32)
+        share_stream<uint32_t, GM_DTYPE_f32>(run);
+    else if constexpr (sizeof(W) != 1)
+        share_stream<W, 0>(run);
 }
 
 template <typename W> __device__ __forceinline__ void share_of(struct gm_run *run)

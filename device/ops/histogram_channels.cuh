@@ -18,8 +18,8 @@ template <typename W> struct channels_rule {
     uint32_t each; /* counters of one channel */
     uint32_t base; /* of the next element's channel: its first counter */
 
-    __device__ __forceinline__ explicit channels_rule(const struct gm_run *run)
-        : job(run->job), dtype(run->job->dtype), channels(gm_run_count2(run)), base(0)
+    __device__ __forceinline__ channels_rule(const struct gm_run *run, uint32_t a_dtype)
+        : job(run->job), dtype(a_dtype), channels(gm_run_count2(run)), base(0)
     {
         each = sizeof(W) == 1 ? 256u : job->bins / channels;
     }
@@ -48,9 +48,9 @@ template <typename W> struct channels_rule {
         at(element);
         gm_stream_channels first = {base, each, channels * each};
         if constexpr (sizeof(W) == 1) {
-#pragma unroll 4 /* a word at a time: registers are few */
+#pragma unroll
             for (uint32_t e = 0; e < 16u; e++)
-                c.add(first.next() + gm_counts_pack<W>::get(v, e));
+                c.add_if(true, first.next() + gm_counts_pack<W>::get(v, e));
         } else {
             gm_stream_pack<W>(c, fast, dtype, v, first);
         }
@@ -70,9 +70,10 @@ template <typename W> __device__ __forceinline__ uint32_t cells(const struct gm_
 }
 static_assert(GM_CHANNELS_MAX * 256u * 4u << GM_COUNTS_APART <= GM_STREAM_ROOM, "bytes are always apart");
 
-template <typename W> __device__ __noinline__ void share_stream(struct gm_run *run)
+/* dtype: a constant, or 0 for the job's. */
+template <typename W, uint32_t dtype> __device__ __noinline__ void share_stream(struct gm_run *run)
 {
-    channels_rule<W> rule(run);
+    channels_rule<W> rule(run, dtype != 0 ? dtype : run->job->dtype);
     gm_counts_shared counts(cells<W>(run), 0, GM_STREAM_ROOM, gm_counts_elements(run->job, rule.channels));
     gm_stream_tiles<W, GM_TILE_BYTES_histogram_channels * GM_CHANNELS_MAX>(run, counts, rule, 1, rule.channels);
 }
@@ -80,7 +81,7 @@ template <typename W> __device__ __noinline__ void share_stream(struct gm_run *r
 /* More counters: lanes that meet are joined. */
 template <typename W> __device__ __noinline__ void share_shared(struct gm_run *run)
 {
-    channels_rule<W> rule(run);
+    channels_rule<W> rule(run, run->job->dtype);
     gm_counts_shared counts(run->job->bins, 0, GM_STREAM_ROOM, gm_counts_elements(run->job, rule.channels));
     rule.prepare();
     gm_counts_share<W>(run, counts, rule, 1, rule.channels);
@@ -104,12 +105,20 @@ template <typename W> struct source {
     }
 };
 
+template <typename W> __device__ __forceinline__ void share_of_stream(struct gm_run *run)
+{
+    if (sizeof(W) == 4 && run->job->dtype == GM_DTYPE_f32)
+        share_stream<uint32_t, GM_DTYPE_f32>(run);
+    else
+        share_stream<W, 0>(run);
+}
+
 template <typename W> __device__ __forceinline__ void share_of(struct gm_run *run)
 {
     if (gm_hist_many(run->job))
         gm_many_share<source<W>>(run, gm_run_count2(run), 1);
     else if (sizeof(W) == 1 || gm_counts_shared::fits_apart(run->job->bins, GM_STREAM_ROOM))
-        share_stream<W>(run);
+        share_of_stream<W>(run);
     else if constexpr (sizeof(W) != 1)
         share_shared<W>(run);
 }

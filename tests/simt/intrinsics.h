@@ -132,6 +132,16 @@ static inline double __hiloint2double(int high, int low)
     return gm_simt_value<double>((uint64_t)(unsigned)high << 32 | (unsigned)low);
 }
 
+/* Shared memory has no addresses of its own here. */
+static inline size_t __cvta_generic_to_shared(const void *p)
+{
+    return (size_t)p;
+}
+static inline void *__cvta_shared_to_generic(size_t p)
+{
+    return (void *)p;
+}
+
 /* ---- arithmetic ---- */
 
 /* A NaN of 32 bits that an instruction makes has no sign and no payload. */
@@ -227,7 +237,8 @@ X(int)
 X(unsigned)
 X(long)
 X(unsigned long)
-X(long long) X(unsigned long long)
+X(long long)
+X(unsigned long long)
 #undef X
     static inline float min(float a, float b)
 {
