@@ -115,7 +115,7 @@ void what_it_is_sure_of_is_the_rules_bin(void **)
 void it_is_sure_of_nearly_all(void **)
 {
     const struct range ranges[] = {{0, 1, 256}, {0, 256, 256}, {-1, 1, 100}, {0.1, 0.7, 33}, {-4, 4, 256}};
-    const struct range whole[] = {{0, 256, 256}, {0, 1000, 10}, {-1000, 1000, 2000}, {-30000, 30000, 100}};
+    const struct range whole[] = {{0, 256, 256}, {0, 3000, 1000}, {-1000, 1000, 2000}, {-30000, 30000, 100}};
     for (const struct range &r : ranges) {
         assert_true(compare<uint32_t>(r, GM_DTYPE_f32) > 0.98);
         assert_true(compare<uint64_t>(r, GM_DTYPE_f64) > 0.98);
@@ -133,11 +133,51 @@ void it_is_sure_of_nearly_all(void **)
     }
 }
 
+/* Takes what a pack adds. */
+struct recorder {
+    uint32_t times[256];
+    void add_if(bool there, uint32_t cell)
+    {
+        if (there)
+            times[cell]++;
+    }
+};
+
+struct recorder recorded;
+
+void count_a_pack(void *)
+{
+    const gm_bins b = gm_bins_make(0, 1, 256);
+    const gm_bins_fast f = gm_bins_fast_make(&b, GM_DTYPE_f32);
+    const uint4 v =
+        make_uint4(__float_as_uint(1.0f), __float_as_uint(0.5f), __float_as_uint(1.0000001f), __float_as_uint(-0.0f));
+    if (threadIdx.x != 0)
+        return;
+    *gm_stream_rule(0) = b;
+    gm_stream_pack<uint32_t>(recorded, f, GM_DTYPE_f32, v, gm_stream_one());
+}
+
+void the_upper_end_is_in_the_last_bin_and_nothing_above(void **)
+{
+    const struct gm_simt_launch launch = {1, GM_SIMT_RISING, 1, count_a_pack, {}, NULL};
+    char why[256];
+    assert_true(gm_simt_launch(&launch, why, sizeof why));
+    for (uint32_t i = 0; i < 256u; i++)
+        assert_int_equal(recorded.times[i], i == 0 || i == 128u || i == 255u);
+}
+
+int open_all(void **)
+{
+    gm_simt_open(GM_BLOCK_SCRATCH);
+    return 0;
+}
+
 } // namespace
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(what_it_is_sure_of_is_the_rules_bin),
-                                       cmocka_unit_test(it_is_sure_of_nearly_all)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+                                       cmocka_unit_test(it_is_sure_of_nearly_all),
+                                       cmocka_unit_test(the_upper_end_is_in_the_last_bin_and_nothing_above)};
+    return cmocka_run_group_tests(tests, open_all, NULL);
 }
