@@ -139,7 +139,8 @@ int main(int argc, char **argv)
     o.device = o.device ? o.device : strcmp(o.backend, "cuda") == 0 ? "cuda:0" : "cpu";
     setenv("CUDA_MODULE_LOADING", "EAGER", 1); /* before the peers' first CUDA call, as the backend wants it */
     struct gm_device_config config = {.device = o.device, .workers = o.workers, .plain = o.plain,
-                                      .workspace_bytes = UINT64_C(1) << 30, .idle_ns = UINT64_MAX};
+                                      .workspace_bytes = UINT64_C(1) << 30, .idle_ns = UINT64_MAX,
+                                      .copy_bytes = UINT64_MAX}; /* nobody here serves the copy engine */
     struct gm_measure m = {.bed = &bed, .figures = &figures, .count = o.samples,
                            .budget_ns = o.budget_ns};
     if (!gm_samples_make(&m.samples, o.samples + PARK_AFTER_NS / 1000u)) {
