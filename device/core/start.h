@@ -213,10 +213,7 @@ GM_HD uint64_t gm_tally(uint32_t consumed, uint32_t started, uint32_t refused, u
 {
     return consumed | (uint64_t)started << 16 | (uint64_t)refused << 32 | (uint64_t)tickets << 48;
 }
-GM_HD uint32_t gm_tally_consumed(uint64_t tally)
-{
-    return (uint32_t)tally & 0xffffu;
-}
+GM_HD uint32_t gm_tally_consumed(uint64_t tally) { return (uint32_t)tally & 0xffffu; }
 
 /* Nothing more is taken from a lane; what is in flight runs out. One thread. */
 GM_DEV void gm_lane_shut(struct gm_disp *d, uint32_t lane_index)
@@ -469,10 +466,7 @@ struct gm_quick {
 };
 
 /* Which of the descriptors is this SIMT lane's; from count on it has none. */
-GM_DEV uint32_t gm_quick_rank(const struct gm_quick *q)
-{
-    return q->count > 1u ? gm_lane_id() : 0u;
-}
+GM_DEV uint32_t gm_quick_rank(const struct gm_quick *q) { return q->count > 1u ? gm_lane_id() : 0u; }
 
 /* Whether a descriptor may be of a job that fits its slot, by its size alone: others are not checked twice. */
 GM_DEV bool gm_quick_may(const struct gm_disp *d, const struct gm_words *words)

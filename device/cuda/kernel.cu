@@ -155,7 +155,7 @@ static __device__ __noinline__ void back(const struct gm_launch *launch)
 #define GM_WINGS_RUN 0 /* where nothing goes the quick way (GM_QUICK_MAX), no lane is ever leased */
 #endif
 
-/* Between two looks of a wing for a lease: looks without a break take turns in shared memory from the front, whose round
+/* Between two looks of a wing for a lease: without a break they take turns in shared memory from the front, whose round
  * trips they make longer. */
 #define GM_WING_IDLE_NS 500u
 
