@@ -7,8 +7,8 @@
 #ifndef GM_CORE_ADMIN_H
 #define GM_CORE_ADMIN_H
 
+#include "counters.h"
 #include "lease.h"
-#include "start.h"
 
 GM_DEV uint32_t gm_admin_word(const struct gm_disp *d, uint32_t word) { return d->side[word / 3u].w[word % 3u]; }
 GM_DEV uint64_t gm_admin_word64(const struct gm_disp *d, uint32_t word)
@@ -173,6 +173,8 @@ GM_DEV_CALL uint32_t gm_admin(struct gm_disp *d)
         gm_scout_hold(d);
     const bool aborted = (op == GM_ADMIN_CANCEL || closes) && gm_admin_abort(core, d, lane, position, closes);
     const bool used = op == GM_ADMIN_ARENA_CLEAR && gm_admin_arena_used(core, d);
+    if (closes && !aborted) /* the lane's note too: after a loss what it does not say would be counted once more */
+        gm_counters_store(d);
     gm_syncwarp();
     if (gm_lane_id() == 0) {
         int32_t status = GM_OK;

@@ -61,7 +61,7 @@ GM_DEV void gm_back_wings(const struct gm_core *core, struct gm_disp *d, uint32_
         if (mine)
             wing->free[(wing->freed + rank) % GM_WING_ENTRIES_MAX] = (uint16_t)gm_inbox_entry(word);
         gm_syncwarp();
-        if (gm_lane_id() == 0) /* Release: pairs with the acquires in gm_wing_has and gm_wings_notes. */
+        if (gm_lane_id() == 0) /* Release: pairs with the acquires in gm_wing_fits and gm_wings_notes. */
             gm_store_release_block_u32(&wing->freed, wing->freed + count);
         gm_syncwarp();
     }

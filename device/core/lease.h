@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Leases: a lane that brings as much as one look can hold is leased to a wing, which starts
- * what goes the quick way; for everything else it gives the lane back. While a lane is leased, its head, width,
- * strikes and counts, its journal and its note are the wing's; the front and the scout leave it alone, but for the
+ * Leases: a lane that brings as much as one look can hold is leased to a wing, which starts what goes the quick way;
+ * for everything else it gives the lane back. While a lane is leased, its head, width, strikes and counts, its journal
+ * and its note are the wing's; the front and the scout leave it alone, but for the
  * sleeper. A lease has a number: it runs while the wing's `returned` is not the front's `given`. What the lanes', the
  * arenas' and the entries' tables say never changes under a lease: before it changes them, the front recalls all leases
  * and waits until they have ended, for which a wing needs a turn. The front's part; whole warp.

@@ -77,35 +77,6 @@ GM_DEV uint32_t gm_messages_take(const struct gm_core *core, struct gm_disp *d)
     return taken;
 }
 
-/* A counter as others see it. Of jobs in flight some that have ended may not have been counted yet. */
-GM_DEV uint64_t gm_counter_shown(const struct gm_disp *d, const uint64_t *counter)
-{
-    const uint64_t value = gm_load_relaxed_block_u64(counter);
-    return counter == &d->counters.entries && (int64_t)value < 0 ? 0 : value;
-}
-
-/* The counters go out for gridmilld, who reads them without asking. Whole warp, or one thread after another. */
-GM_DEV_CALL void gm_counters_store(struct gm_disp *d)
-{
-    d = gm_disp_here(d);
-    if (gm_lane_id() == 0)
-        gm_quick_count(d);
-    gm_syncwarp();
-    const struct gm_core *core = &d->core;
-    const uint64_t *from = (const uint64_t *)&d->counters;
-    uint64_t *to = (uint64_t *)core->device_counters;
-    for (uint32_t i = gm_lane_id(); i < sizeof(struct gm_device_counters) / 8u; i += GM_WARP)
-        gm_store_relaxed_sys_u64(&to[i], gm_counter_shown(d, &from[i]));
-    for (uint32_t i = gm_lane_id(); i < d->lane_top; i += GM_WARP) {
-        struct gm_lane_row *lane = &d->lane[i];
-        const uint64_t completed = gm_load_relaxed_block_u64(&lane->completed);
-        if (lane->header && lane->noted != completed) {
-            lane->noted = completed;
-            gm_store_relaxed_sys_u64(&core->lane_notes[i].answered, lane->noted);
-        }
-    }
-}
-
 /* Sets or clears the asleep flag of every open lane and of the admin lane. Whole warp. */
 GM_DEV void gm_park_flag(const struct gm_core *core, struct gm_disp *d, uint32_t asleep)
 {
@@ -269,11 +240,14 @@ GM_DEV_CALL enum gm_turn_result gm_turn_idle(struct gm_disp *d, uint32_t turns)
 
 /* Turns between two looks at the clock, with which the counters go out. A GPU's turn takes a trip over the bus, about
  * 1.5 us, and one with a look a few more, which the job that meets it waits; every 64th was seen in the 99th percentile
- * of round trips. A CPU thread sleeps at once. */
+ * of round trips. Where the front plays all parts, nobody measures round trips, and a kernel that is to end soon ends
+ * sooner; a CPU thread sleeps at once. */
 #if GM_WARP > 1u
 #define GM_TURNS_PER_LOOK 256u
+#define GM_TURNS_ALONE    8u
 #else
 #define GM_TURNS_PER_LOOK 1u
+#define GM_TURNS_ALONE    1u
 #endif
 
 /* The lane that was looked at waits no more: its client took the descriptor back, which helps nobody. Whole warp. */
@@ -427,7 +401,7 @@ GM_DEV enum gm_turn_result gm_turn(const struct gm_core *core, struct gm_disp *d
 #endif
     const bool attends = gm_agreed_u32(&d->crew.attention) != 0, ready = gm_agreed_u32(&d->ready_words) != 0;
     const uint32_t turn = d->turn + 1u, first = gm_poll_first(f), lane_index = f->lane;
-    const bool look = (turn & (GM_TURNS_PER_LOOK - 1u)) == 0;
+    const bool look = (turn & ((d->crew.apart ? GM_TURNS_PER_LOOK : GM_TURNS_ALONE) - 1u)) == 0;
     gm_syncwarp();
     d->turn = turn; /* all SIMT lanes the same, and all have read it */
     const bool begun = (first & 1u) != 0;

@@ -169,6 +169,27 @@ static void no_lease_begins_beside_a_stop(void **state)
     rig_close(&rig);
 }
 
+/* After a loss, gridmilld counts once more what the note of a lane that it holds does not say. */
+static void a_lane_that_goes_leaves_its_count_behind(void **state)
+{
+    (void)state;
+    struct rig rig;
+    struct rig_worker w[WORKERS] = {{0}};
+    open_wings(&rig, 1);
+    const uint64_t before = rig.d->lane[1].completed;
+    for (uint32_t i = 0; i < 3u; i++)
+        rig_submit_nop(&rig, 1);
+    for (uint32_t i = 0; i < 8u; i++)
+        rig_turn(&rig);
+    work_all(&rig, w); /* answered, and nobody has counted it */
+    assert_int_equal(rig.d->lane[1].taken, before + 3u);
+    assert_int_equal(rig.d->lane[1].completed, before);
+    assert_int_equal(rig_admin(&rig, GM_ADMIN_LANE_CLOSE, 1, NULL, NULL), GM_OK);
+    assert_int_equal(rig.core->lane_notes[1].answered, before + 3u);
+    assert_int_equal(rig.counters.lane_done, 3);
+    rig_close(&rig);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -178,6 +199,7 @@ int main(void)
         cmocka_unit_test(an_arena_goes_after_the_wings_last_job_that_uses_it),
         cmocka_unit_test(a_ping_leaves_leases_alone_and_a_stop_ends_them),
         cmocka_unit_test(no_lease_begins_beside_a_stop),
+        cmocka_unit_test(a_lane_that_goes_leaves_its_count_behind),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
